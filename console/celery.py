@@ -43,6 +43,9 @@ app.conf.update(
         "socket_timeout": 5,
         "max_retries": 1,
     },
+    # All periodic work is crontab: the schedule needs no file, and a beat that restarts on every deploy misses nothing.
+    beat_scheduler="celery.beat:Scheduler",
+    beat_max_loop_interval=5,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
 )

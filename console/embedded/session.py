@@ -1,0 +1,106 @@
+"""Servers for the length of one command: those of the environment, those of a running demo, or embedded ones.
+
+    with servers(throw_away=True) as environment: …
+
+What the environment already names is never started a second time.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from console.embedded.lock import running
+from console.embedded.postgres import EmbeddedPostgres
+from console.embedded.valkey import EmbeddedValkey
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".demo"
+THROW_AWAY_PREFIX = "unstuck-throw-away-"
+STARTING = 60.0  # seconds a demo may take from its lock to its address
+
+
+@contextlib.contextmanager
+def servers(throw_away: bool = False, durable: bool = True) -> Iterator[dict[str, str]]:
+    """Yield the environment of a command that needs PostgreSQL and Redis, and stop afterwards what was started.
+
+    `throw_away`: a folder of their own, removed at the end. Otherwise the servers of `.demo`: joined when they
+    run, started when they do not. `durable=False` is only for throw-away ones. Raises EmbeddedError.
+    """
+    environment = dict(os.environ)
+    with contextlib.ExitStack() as stack:
+        if throw_away:
+            home = stack.enter_context(throw_away_folder())
+            local = new_secrets()
+        else:
+            home = HOME
+            local = local_environment(home)
+        for name, value in local.items():
+            environment.setdefault(name, value)
+        if not environment.get("DATABASE_URL"):
+            environment["DATABASE_URL"] = (not throw_away and joined(home / "postgres")) or stack.enter_context(
+                EmbeddedPostgres(home / "postgres", durable=durable)
+            ).url
+        if not environment.get("REDIS_URL"):
+            environment["REDIS_URL"] = (not throw_away and joined(home / "valkey")) or stack.enter_context(
+                EmbeddedValkey(home / "valkey")
+            ).url
+        yield environment
+
+
+def given() -> bool:
+    """Does the environment name both servers already?"""
+    return bool(os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL"))
+
+
+def joined(data_dir: Path) -> str:
+    """The address of the server that somebody else runs on `data_dir`, or ""."""
+    facts = running(data_dir, wait=STARTING)
+    return str(facts.get("url", "")) if facts else ""
+
+
+def local_environment(home: Path) -> dict[str, str]:
+    """The secrets and addresses of this checkout's own installation, made once and kept readable by us alone."""
+    path = home / "environment.json"
+    try:
+        known = json.loads(path.read_text())
+        if isinstance(known, dict):
+            return {str(name): str(value) for name, value in known.items()}
+    except (OSError, ValueError):
+        pass
+    return keep_environment(home, new_secrets())
+
+
+def keep_environment(home: Path, values: dict[str, str]) -> dict[str, str]:
+    """Write `values` where later commands find them, complete or not at all."""
+    home.mkdir(parents=True, exist_ok=True)
+    fresh = home / "environment.json.new"
+    fresh.touch(mode=0o600)
+    fresh.write_text(json.dumps(values, indent=2))
+    fresh.replace(home / "environment.json")
+    return values
+
+
+def new_secrets() -> dict[str, str]:
+    return {"SECRET_KEY": secrets.token_urlsafe(48), "UNSTUCK_WEBHOOK_SECRETS": secrets.token_hex(32)}
+
+
+@contextlib.contextmanager
+def throw_away_folder() -> Iterator[Path]:
+    """A folder removed at the end; also removes those that killed predecessors left behind."""
+    base = Path(tempfile.gettempdir())
+    for old in base.glob(THROW_AWAY_PREFIX + "*"):
+        with contextlib.suppress(OSError):
+            ours = old.stat().st_uid == os.getuid() and time.time() - old.stat().st_mtime > 60
+            if ours and not running(old / "postgres") and not running(old / "valkey"):
+                shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=THROW_AWAY_PREFIX))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
