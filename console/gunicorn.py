@@ -1,4 +1,4 @@
-"""How gunicorn serves the console: one process of threads by default. `gunicorn -c python:console.gunicorn console.wsgi`.
+"""How gunicorn serves the console: `gunicorn -c python:console.gunicorn console.wsgi`. One process of threads by default.
 
 WEB_CONCURRENCY (processes), WEB_THREADS and WEB_BIND change it without a file.
 """

@@ -20,7 +20,7 @@ from console.embedded.postgres import EmbeddedPostgres
 from console.embedded.valkey import EmbeddedValkey
 
 ROOT = Path(__file__).resolve().parents[2]
-HOME = ROOT / ".demo"
+HOME = Path(os.environ.get("UNSTUCK_HOME") or ROOT / ".demo")
 THROW_AWAY_PREFIX = "unstuck-throw-away-"
 STARTING = 60.0  # seconds a demo may take from its lock to its address
 

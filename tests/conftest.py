@@ -1,0 +1,108 @@
+"""The servers under all tests: a real PostgreSQL and a real Valkey or Redis, embedded unless the environment names them.
+
+What an order needs (builders, the check of all invariants after each test) is in tests/orders/conftest.py.
+"""
+
+import atexit
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import pytest
+
+from console.embedded import EmbeddedError
+from console.embedded.session import servers
+
+_stack = contextlib.ExitStack()
+
+
+def _numbered(url: str, step: int) -> str:
+    """`url` with its database number raised by `step`: tests empty the one they use, never the one they were given."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        number = int(parse_qs(parts.query).get("db", ["0"])[0])
+        return f"unix://{parts.path}?db={number + step}"
+    number = int(parts.path.strip("/") or 0)
+    return urlunsplit(parts._replace(path=f"/{number + step}"))
+
+
+def _prepare() -> None:
+    """Runs when pytest reads this file, before Django's settings are read. A worker of xdist inherits the servers."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker:
+        try:
+            os.environ.update(_stack.enter_context(servers(throw_away=True, durable=False)))
+        except EmbeddedError as error:
+            pytest.exit(f"no servers to test on: {error}", returncode=error.exit_code)
+        atexit.register(_stack.close)
+        os.environ["UNSTUCK_GIVEN_REDIS_URL"] = os.environ["REDIS_URL"]
+    os.environ["REDIS_URL"] = _numbered(os.environ["UNSTUCK_GIVEN_REDIS_URL"], 1 + int(worker.removeprefix("gw") or 0))
+    os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+
+
+_prepare()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_postgresql() -> None:
+    """Another database would ignore row locks in silence: tests on it would be green and mean nothing."""
+    from django.db import connection
+
+    if connection.vendor != "postgresql":
+        pytest.exit(f"the tests need PostgreSQL, DATABASE_URL names {connection.vendor}", returncode=3)
+
+
+@pytest.fixture(autouse=True)
+def empty_redis() -> Iterator[None]:
+    """Sign-in limits, cached counts and the event stream of one test are not seen by the next."""
+    from django.conf import settings
+    from redis import Redis
+
+    with Redis.from_url(settings.REDIS_URL) as client:
+        client.flushdb()
+    yield
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser's path: CHROMIUM, or Debian's. Without one the test is skipped, and counted."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found or not os.access(found, os.X_OK):
+        pytest.skip("no Chromium: install Debian's `chromium`, or name one in CHROMIUM")
+    return found
+
+
+@pytest.fixture
+def process_environment() -> dict[str, str]:
+    """The environment of a subprocess (worker, relay, web) that must see this test's database and broker.
+
+    For tests marked django_db(transaction=True): another process sees committed rows only.
+    """
+    from django.conf import settings
+    from django.db import connection
+    from psycopg.conninfo import make_conninfo
+
+    taken = {name: value for name, value in connection.get_connection_params().items() if name in _LIBPQ}
+    parameters = make_conninfo("", **{**taken, "dbname": connection.settings_dict["NAME"]})
+    return {
+        **os.environ,
+        "DATABASE_URL": _as_url(parameters),
+        "REDIS_URL": settings.REDIS_URL,
+        "SECRET_KEY": settings.SECRET_KEY,
+        "UNSTUCK_WEBHOOK_SECRETS": ",".join(settings.UNSTUCK_WEBHOOK_SECRETS),
+    }
+
+
+_LIBPQ = {"host", "port", "user", "password"}
+
+
+def _as_url(conninfo: str) -> str:
+    from urllib.parse import urlencode
+
+    from psycopg.conninfo import conninfo_to_dict
+
+    values = conninfo_to_dict(conninfo)
+    database = values.pop("dbname")
+    return f"postgresql:///{database}?{urlencode(values)}"
