@@ -1,8 +1,8 @@
-"""The tables: columns, value sets, keys and indexes. No rules: what may follow what is declared in `protocol.lifecycle`.
+"""The tables: columns, value sets, keys and indexes. No rules: those are declared in `protocol.lifecycle`.
 
 Every table that belongs to an order carries its id. Field names are those of the rows in `protocol.snapshot`; `store`
-alone writes a state or a work item, and the database refuses what the tables do not allow (`triggers`). Ids of child rows
-are made before the write. Times are UTC instants that the boundary passes down; none is filled in here.
+alone writes a state or a work item, and the database refuses what the tables do not allow (`triggers`). Ids of child
+rows are made before the write. Times are UTC instants that the boundary passes down; none is filled in here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orders.protocol.vocabulary import LOOK_UPS, PromiseState, State
 
 GENESIS = ("opened", "imported")  # what intake writes as the first row of a history; no event of the lifecycle
 CURRENCY = r"^[A-Z]{3}$"
-LOOK_UP_ENDS = (PromiseState.DELIVERED, PromiseState.SUPERSEDED, PromiseState.ABANDONED)
+LOOK_UP_ENDS = (PromiseState.DELIVERED.value, PromiseState.SUPERSEDED.value, PromiseState.ABANDONED.value)
 
 
 class NoticeState(StrEnum):
@@ -143,7 +143,10 @@ class BuyerDetails(models.Model):
     erased_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(Lower("email"), name="buyer_email"), models.Index(fields=["reference"], name="buyer_ref")]
+        indexes = [
+            models.Index(Lower("email"), name="buyer_email"),
+            models.Index(fields=["reference"], name="buyer_ref"),
+        ]
 
 
 class Child(models.Model):
@@ -344,13 +347,15 @@ class OutboxItem(Child):
                 fields=["due_at"], condition=Q(state=PromiseState.OPEN.value, binding=True), name="promise_due_binding"
             ),
             models.Index(
-                fields=["due_at"], condition=Q(state=PromiseState.OPEN.value, binding=False), name="promise_due_announce"
+                fields=["due_at"],
+                condition=Q(state=PromiseState.OPEN.value, binding=False),
+                name="promise_due_announce",
             ),
             models.Index(fields=["lease_until"], condition=Q(state=PromiseState.CLAIMED.value), name="promise_leased"),
             # what `store.read` needs of an order: a year of ended look-ups must not slow a decision down
             models.Index(
                 fields=["order"],
-                condition=Q(binding=True) & ~Q(effect__in=sorted(LOOK_UPS), state__in=sorted(LOOK_UP_ENDS)),
+                condition=Q(binding=True) & ~Q(effect__in=sorted(map(str, LOOK_UPS)), state__in=sorted(LOOK_UP_ENDS)),
                 name="promise_of_order_live",
             ),
             models.Index(fields=["order", "created_at"], name="promise_of_order"),
@@ -489,9 +494,7 @@ class Transition(Child):
             models.UniqueConstraint(
                 fields=["order", "state_version"], condition=Q(stepped=True), name="transition_version_once"
             ),
-            models.UniqueConstraint(
-                fields=["order"], condition=Q(event__in=GENESIS), name="transition_one_genesis"
-            ),
+            models.UniqueConstraint(fields=["order"], condition=Q(event__in=GENESIS), name="transition_one_genesis"),
         ]
         indexes = [
             models.Index(fields=["order", "recorded_at", "seq"], name="transition_of_order"),
@@ -603,7 +606,7 @@ class GateChange(models.Model):
 
 
 class RepairRequest(models.Model):
-    """One operator command: what was asked, of what the person saw, how it was answered, when its effect was confirmed."""
+    """One operator command: what was asked, what the person saw, how it was answered, when its effect was confirmed."""
 
     request_id = models.TextField(unique=True)
     order = of_order("repairs")
