@@ -1,4 +1,4 @@
-"""The servers under all tests: a real PostgreSQL and a real Valkey or Redis, embedded unless the environment names them.
+"""The servers under all tests: a real PostgreSQL and a real Valkey or Redis, embedded unless the environment has some.
 
 What an order needs (builders, the check of all invariants after each test) is in tests/orders/conftest.py.
 """

@@ -47,6 +47,8 @@ class EmbeddedPostgres:
     AlreadyRunning, ForeignData or EmbeddedError. Start it from a thread that lives as long as the server should.
     """
 
+    name = "PostgreSQL"
+
     def __init__(
         self,
         data_dir: Path | str,
@@ -77,6 +79,10 @@ class EmbeddedPostgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def ended(self) -> int | None:
+        """The exit code of a server that ended by itself."""
+        return self._process.poll() if self._process else None
 
     @property
     def pid(self) -> int | None:

@@ -53,7 +53,9 @@ def remove_socket_dir(path: object) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start(command: Sequence[str], log: Path, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], log: Path, env: dict[str, str] | None = None, folder: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start a server with its output appended to `log`, in a session of its own.
 
     Ctrl-C reaches a whole foreground group at once; a session of its own lets the supervisor stop things in order.
@@ -61,7 +63,13 @@ def start(command: Sequence[str], log: Path, env: dict[str, str] | None = None) 
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=env
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=env,
+            cwd=folder,
         )
 
 

@@ -21,6 +21,8 @@ class EmbeddedValkey:
     Raises AlreadyRunning, ForeignData or EmbeddedError.
     """
 
+    name = "Valkey"
+
     def __init__(self, data_dir: Path | str, log: Path | str | None = None) -> None:
         self.data_dir = Path(data_dir).absolute()
         self.log = Path(log) if log else self.data_dir.with_name(self.data_dir.name + ".log")
@@ -38,6 +40,10 @@ class EmbeddedValkey:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def ended(self) -> int | None:
+        """The exit code of a server that ended by itself."""
+        return self._process.poll() if self._process else None
 
     @property
     def pid(self) -> int | None:
