@@ -1,0 +1,29 @@
+"""The URLconf. Nouns; an operator's verb is the last part of its own POST address.
+
+A URL, its view module, its template folder and its test file share one noun. Each name has an entry in
+`console.permissions.TABLE`; a new page is one line here and one there.
+"""
+
+from allauth.account import views as account
+from django.urls import include, path
+
+from console.admin import site
+from console.views import session
+
+urlpatterns = [
+    path("healthz", session.healthz, name="healthz"),
+    path("preferences/", session.preferences, name="preferences"),
+    # Only what is needed of allauth: nobody signs up, and nothing is sent by mail.
+    path("accounts/login/", account.login, name="account_login"),
+    path("accounts/logout/", account.logout, name="account_logout"),
+    path("accounts/inactive/", account.account_inactive, name="account_inactive"),
+    path("accounts/reauthenticate/", account.reauthenticate, name="account_reauthenticate"),
+    path("accounts/password/change/", account.password_change, name="account_change_password"),
+    path("accounts/2fa/", include("allauth.mfa.urls")),
+    path("admin/", site.urls),
+]
+
+handler400 = "console.views.errors.bad_request"
+handler403 = "console.views.errors.forbidden"
+handler404 = "console.views.errors.not_found"
+handler500 = "console.views.errors.server_error"
