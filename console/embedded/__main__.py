@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m console.embedded", description=__doc__)
     parser.add_argument("--throw-away", action="store_true", help="servers of their own, fast and not crash safe")
     parser.add_argument("--bench", action="store_true", help="servers of their own, with durable defaults")
-    parser.add_argument("--migrate", action="store_true", help="run migrate before the command")
+    parser.add_argument("--migrate", action="store_true", help="a database started here has its tables")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(words)
     if given():
@@ -29,11 +29,8 @@ def main(words: list[str]) -> int:
         os.chdir(ROOT)
         os.execvpe(options.command[0], options.command, {**local, **os.environ})
     try:
-        with servers(throw_away=options.throw_away or options.bench, durable=not options.throw_away) as environment:
-            if options.migrate and not os.environ.get("DATABASE_URL"):
-                code = run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], environment)
-                if code != 0:
-                    return code
+        own = options.throw_away or options.bench
+        with servers(throw_away=own, durable=not options.throw_away, migrated=options.migrate) as environment:
             return run(options.command, environment)
     except EmbeddedError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from console.embedded.lock import running
 from console.embedded.postgres import EmbeddedPostgres
+from console.embedded.template import copy_template, migrate
 from console.embedded.valkey import EmbeddedValkey
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,31 +27,37 @@ STARTING = 60.0  # seconds a demo may take from its lock to its address
 
 
 @contextlib.contextmanager
-def servers(throw_away: bool = False, durable: bool = True) -> Iterator[dict[str, str]]:
+def servers(throw_away: bool = False, durable: bool = True, migrated: bool = False) -> Iterator[dict[str, str]]:
     """Yield the environment of a command that needs PostgreSQL and Redis, and stop afterwards what was started.
 
     `throw_away`: a folder of their own, removed at the end. Otherwise the servers of `.demo`: joined when they
-    run, started when they do not. `durable=False` is only for throw-away ones. Raises EmbeddedError.
+    run, started when they do not. `durable=False` is only for throw-away ones. `migrated`: a database that is started
+    here has its tables. Raises EmbeddedError.
     """
     environment = dict(os.environ)
     with contextlib.ExitStack() as stack:
-        if throw_away:
-            home = stack.enter_context(throw_away_folder())
-            local = new_secrets()
-        else:
-            home = HOME
-            local = local_environment(home)
-        for name, value in local.items():
+        home = stack.enter_context(throw_away_folder()) if throw_away else HOME
+        for name, value in (new_secrets() if throw_away else local_environment(home)).items():
             environment.setdefault(name, value)
-        if not environment.get("DATABASE_URL"):
-            environment["DATABASE_URL"] = (not throw_away and joined(home / "postgres")) or stack.enter_context(
-                EmbeddedPostgres(home / "postgres", durable=durable)
-            ).url
         if not environment.get("REDIS_URL"):
-            environment["REDIS_URL"] = (not throw_away and joined(home / "valkey")) or stack.enter_context(
-                EmbeddedValkey(home / "valkey")
-            ).url
+            known = "" if throw_away else joined(home / "valkey")
+            environment["REDIS_URL"] = known or stack.enter_context(EmbeddedValkey(home / "valkey")).url
+        if not environment.get("DATABASE_URL"):
+            known = "" if throw_away else joined(home / "postgres")
+            environment["DATABASE_URL"] = known or stack.enter_context(
+                _postgres(home / "postgres", durable, migrated, environment)
+            )
         yield environment
+
+
+@contextlib.contextmanager
+def _postgres(data_dir: Path, durable: bool, migrated: bool, environment: dict[str, str]) -> Iterator[str]:
+    """A started cluster's address; with `migrated` a new one begins as a copy of the template."""
+    copied = migrated and not data_dir.exists() and copy_template(ROOT, data_dir, environment)
+    with EmbeddedPostgres(data_dir, durable=durable) as server:
+        if migrated and not copied:
+            migrate(ROOT, {**environment, "DATABASE_URL": server.url})
+        yield server.url
 
 
 def given() -> bool:
