@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
@@ -68,6 +69,15 @@ class Environment:
             raise ImproperlyConfigured(f"{name}={value!r} is not known; known are {', '.join(allowed)}")
         return value
 
+    def zone(self, name: str, default: str) -> str:
+        """The name of a time zone of the IANA database."""
+        value = self.text(name, default)
+        try:
+            ZoneInfo(value)
+        except (ValueError, OSError, KeyError):
+            raise ImproperlyConfigured(f"{name}={value!r} is no time zone (expected for example Europe/Berlin)") from None
+        return value
+
     def words(self, name: str, default: list[str]) -> list[str]:
         """A comma separated list; empty parts are dropped, order is kept."""
         value = self.values.get(name)
@@ -117,6 +127,8 @@ class Environment:
         if not info.get("dbname"):
             raise ImproperlyConfigured(f"{name} names no database (expected …/name)")
         taken = {key: str(info.pop(key, "") or "") for key in ("dbname", "user", "password", "host", "port")}
+        if not all(port.isdigit() for port in taken["port"].split(",") if port):
+            raise ImproperlyConfigured(f"{name}: the port must be a number")
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": taken["dbname"],

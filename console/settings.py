@@ -151,7 +151,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = True
-UNSTUCK_TIME_ZONE = env.text("UNSTUCK_TIME_ZONE", "UTC")  # of a person who has not chosen one
+UNSTUCK_TIME_ZONE = env.zone("UNSTUCK_TIME_ZONE", "UTC")  # of a person who has not chosen one
 
 # --- Static files: hashed and compressed when collected into STATIC_ROOT, else straight from their folders ------------
 STATIC_URL = "/static/"

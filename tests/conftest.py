@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
+import django
 import pytest
 
 from console.embedded import EmbeddedError
@@ -40,6 +41,7 @@ def _prepare() -> None:
         os.environ["UNSTUCK_GIVEN_REDIS_URL"] = os.environ["REDIS_URL"]
     os.environ["REDIS_URL"] = _numbered(os.environ["UNSTUCK_GIVEN_REDIS_URL"], 1 + int(worker.removeprefix("gw") or 0))
     os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+    django.setup()  # here, because pytest-django looked for settings before this file named them
 
 
 _prepare()
