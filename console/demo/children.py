@@ -14,6 +14,8 @@ PYTHON = sys.executable
 MANAGE = [PYTHON, "manage.py"]
 CELERY = [PYTHON, "-m", "celery", "-A", "console.celery:app"]
 
+WORKER = "worker@demo"
+
 # A worker may be killed to see what happens; one that dies again and again is broken, and the demo says so.
 RESTARTS = 5
 RESTART_WINDOW = 60.0  # seconds
@@ -67,7 +69,17 @@ def web(home: Path) -> Child:
 
 def worker(home: Path) -> Child:
     """Two pool processes: one that is held up by a slow provider leaves one for the rest."""
-    words = ["worker", "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+    words = [
+        "worker",
+        "--hostname",
+        WORKER,
+        "--concurrency",
+        "2",
+        "--loglevel",
+        "INFO",
+        "--without-gossip",
+        "--without-mingle",
+    ]
     return Child("worker", [*CELERY, *words], home / "logs" / "worker.log", restarts=True)
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from console.demo.children import CELERY, MANAGE, Child, beat, sandbox, traffic, web, worker
+from console.demo.children import CELERY, MANAGE, WORKER, Child, beat, sandbox, traffic, web, worker
 from console.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, process
 from console.embedded.session import ROOT, keep_environment
 
@@ -165,7 +165,8 @@ class Supervisor:
         return self._says(log, " ready.") and self._ping()
 
     def _ping(self) -> bool:
-        command = [*CELERY, "inspect", "ping", "--timeout", "5"]
+        # With a destination the answer is not waited for any longer than it takes.
+        command = [*CELERY, "inspect", "ping", "--timeout", "5", "--destination", WORKER]
         done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, check=False)
         return done.returncode == 0
 
