@@ -16,8 +16,8 @@ _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]{0,1000}>",
 _UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _SPACES = re.compile(r"\s+")
 _CODE = re.compile(r"[a-z][a-z0-9_.\-]{0,63}")
-# A country, two check digits, then at least eleven more: the shape of an IBAN, with or without its spaces.
-_IBAN = re.compile(r"\b[A-Za-z]{2}\d{2}(?:[ \-]?[A-Za-z0-9]){11,30}\b")
+# A country, two check digits, then groups of four: the shape of an IBAN, with or without its spaces.
+_IBAN = re.compile(r"\b[A-Za-z]{2}\d{2}(?:[ \-]?[A-Za-z0-9]{4}){2,7}(?:[ \-]?[A-Za-z0-9]{1,4})?\b")
 _CARD = re.compile(r"(?<!\d)\d(?:[ \-]?\d){11,18}(?!\d)")
 _SECRET = re.compile(r"\b(?:sk|rk|pk|whsec)_[A-Za-z0-9_]{6,}|\bBearer\s+\S+|(?<=://)[^\s/@]+@", re.IGNORECASE)
 _EMAIL = re.compile(r"[^\s@<>]{1,64}@[^\s@<>]{1,255}\.[A-Za-z]{2,}")
