@@ -8,13 +8,14 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import django
 import pytest
 
 from console.embedded import EmbeddedError
 from console.embedded.session import servers
+from tests.running import RunningDemo
 
 _stack = contextlib.ExitStack()
 
@@ -84,27 +85,20 @@ def process_environment() -> dict[str, str]:
     """
     from django.conf import settings
     from django.db import connection
-    from psycopg.conninfo import make_conninfo
 
-    taken = {name: value for name, value in connection.get_connection_params().items() if name in _LIBPQ}
-    parameters = make_conninfo("", **{**taken, "dbname": connection.settings_dict["NAME"]})
+    known = connection.get_connection_params()
+    where = {name: known[name] for name in ("host", "port", "user", "password") if known.get(name)}
     return {
         **os.environ,
-        "DATABASE_URL": _as_url(parameters),
+        "DATABASE_URL": f"postgresql:///{connection.settings_dict['NAME']}?{urlencode(where)}",
         "REDIS_URL": settings.REDIS_URL,
         "SECRET_KEY": settings.SECRET_KEY,
         "UNSTUCK_WEBHOOK_SECRETS": ",".join(settings.UNSTUCK_WEBHOOK_SECRETS),
     }
 
 
-_LIBPQ = {"host", "port", "user", "password"}
-
-
-def _as_url(conninfo: str) -> str:
-    from urllib.parse import urlencode
-
-    from psycopg.conninfo import conninfo_to_dict
-
-    values = conninfo_to_dict(conninfo)
-    database = values.pop("dbname")
-    return f"postgresql:///{database}?{urlencode(values)}"
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
+    """The whole product as real processes on servers of its own: web, worker, beat, stand-ins; without traffic."""
+    with RunningDemo(tmp_path_factory.mktemp("demo"), "--orders", "60", "--no-traffic") as running:
+        yield running

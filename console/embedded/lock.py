@@ -29,7 +29,7 @@ class FolderLock:
 
     def acquire(self, what: str) -> dict[str, Any]:
         """Take the lock or raise AlreadyRunning; returns what the previous owner wrote, to clean up after a kill."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
