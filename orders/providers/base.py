@@ -39,3 +39,7 @@ class Provider(ABC):
     @abstractmethod
     def query_refund(self, call: Call) -> Answer:
         """Payload {refund, key}. ALREADY with refund_confirmed or refund_failed, ACCEPTED in progress, or ABSENT."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is kept between calls (connections); a later call opens it again."""

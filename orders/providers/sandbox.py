@@ -36,3 +36,6 @@ class SandboxProvider(Provider):
     def query_refund(self, call: Call) -> Answer:
         require_payload(call, {"refund": str})
         return self.wire.look_up(call, "/provider/refunds")
+
+    def close(self) -> None:
+        self.wire.close()

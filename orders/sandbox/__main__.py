@@ -69,9 +69,14 @@ def run(options: Mapping[str, Any], secret: str) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s sandbox %(levelname)s %(message)s")
     try:
         server = build(options, secret)
-        url = server.start()
-    except (ValueError, OSError) as trouble:
+    except ValueError as trouble:
         sys.stderr.write(f"sandbox: {trouble}\n")
+        return 2
+    try:
+        url = server.start()
+    except OSError as trouble:
+        server.ledger.close()
+        sys.stderr.write(f"sandbox: cannot listen on {options['host']}:{options['port']}: {trouble.strerror}\n")
         return 2
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -77,7 +77,7 @@ class SandboxServer:
         """Listen and answer in threads of this process; returns the base address. Raises OSError for a taken port."""
         self._http = _Http(self._address, self)
         self._thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, name="sandbox", daemon=True
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, name="sandbox", daemon=True
         )
         self._thread.start()
         for part in (self.courier, self.world):

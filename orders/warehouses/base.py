@@ -37,3 +37,7 @@ class Warehouse(ABC):
     @abstractmethod
     def query_fulfillment(self, call: Call) -> Answer:
         """Payload {order, ask}. ALREADY with every true fact in order, ACCEPTED while being prepared, or ABSENT."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is kept between calls (connections); a later call opens it again."""

@@ -36,3 +36,6 @@ class SandboxWarehouse(Warehouse):
     def query_fulfillment(self, call: Call) -> Answer:
         require_payload(call, {"order": str})
         return self.wire.look_up(call, "/warehouse/fulfillments")
+
+    def close(self) -> None:
+        self.wire.close()

@@ -4,7 +4,7 @@ import json
 import re
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -273,8 +273,8 @@ def reset(connection):
     ids=["closed", "reset", "half a body", "no http", "bad encoding", "megabytes", "silent"],
 )
 def test_a_lost_answer_is_unknown(behave, code):
-    with raw_server(behave) as url:
-        answer = SandboxProvider(url).refund_payment(refund_call(timeout=0.5))
+    with raw_server(behave) as url, closing(SandboxProvider(url)) as provider:
+        answer = provider.refund_payment(refund_call(timeout=0.5))
     assert (answer.kind, answer.code) == ("unknown", code)
 
 
@@ -285,8 +285,8 @@ def test_an_answer_that_drips_ends_with_the_calls_time():
             connection.sendall(b" ")
             threading.Event().wait(0.05)
 
-    with raw_server(drip) as url:
-        answer = SandboxProvider(url).refund_payment(refund_call(timeout=0.5))
+    with raw_server(drip) as url, closing(SandboxProvider(url)) as provider:
+        answer = provider.refund_payment(refund_call(timeout=0.5))
     assert (answer.kind, answer.code) == ("unknown", "timeout")
 
 
@@ -308,8 +308,7 @@ def test_the_same_call_sends_the_same_bytes_and_a_key_of_any_characters():
     def keep(connection):
         connection.sendall(head(2) + b"{}")
 
-    with raw_server(keep) as url:
-        wire = Wire(url)
+    with raw_server(keep) as url, closing(Wire(url)) as wire:
         real = wire._perform
         wire._perform = lambda call, method, path, **request: (
             seen.append(request) or real(call, method, path, **request)
