@@ -5,10 +5,17 @@ from __future__ import annotations
 from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext_lazy as _
 
 
 class AccountAdapter(DefaultAccountAdapter):
     """Accounts are made by an admin; nobody signs up, nobody is told so by a success message."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "username_password_mismatch": _("The name and the password do not match."),
+        "too_many_login_attempts": _("Too many tries. Wait five minutes, then try again."),
+    }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False

@@ -75,7 +75,7 @@ class Environment:
         try:
             ZoneInfo(value)
         except (ValueError, OSError, KeyError):
-            raise ImproperlyConfigured(f"{name}={value!r} is no time zone (expected for example Europe/Berlin)") from None
+            raise ImproperlyConfigured(f"{name}={value!r} is no time zone (expected like Europe/Berlin)") from None
         return value
 
     def words(self, name: str, default: list[str]) -> list[str]:

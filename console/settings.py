@@ -99,6 +99,7 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django.contrib.humanize",
+    "django.forms",  # TemplatesSetting looks for the widgets' templates among those of the applications
     "allauth",
     "allauth.account",
     "allauth.mfa",

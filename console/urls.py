@@ -26,4 +26,5 @@ urlpatterns = [
 handler400 = "console.views.errors.bad_request"
 handler403 = "console.views.errors.forbidden"
 handler404 = "console.views.errors.not_found"
+handler429 = "console.views.errors.too_many"  # allauth's
 handler500 = "console.views.errors.server_error"

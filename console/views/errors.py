@@ -91,6 +91,17 @@ def conflict(request: HttpRequest, text: str, *, link: tuple[str, str] | None = 
     return error_page(request, 409, _("This has changed in the meantime"), text, link=link)
 
 
+def too_many(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """429: a limit against guessing was reached."""
+    return error_page(
+        request,
+        429,
+        _("Too many tries"),
+        _("For safety there is a limit. Wait five minutes, then try again."),
+        link=("/accounts/login/", _("Back to sign-in")),
+    )
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403: the form's token is missing or old. It happens after signing in again in another tab."""
     log.warning("form refused: %s", reason)
