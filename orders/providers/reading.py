@@ -218,7 +218,7 @@ def _fact(call: Call, item: Any) -> NamedFact:
 
 def _value(event: str, key: str, value: Any) -> Any:
     if key == "amount":
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**15:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**53:
             raise Unreadable(f"{event} with an amount that is none")
         return value
     cleaned = clean_reference(value)

@@ -24,6 +24,9 @@ from orders.providers.reading import Response, read_response
 KEY_HEADER = "Idempotency-Key"
 MAX_ANSWER_BYTES = 1_000_000
 _SAFE_IN_KEY = ":/.-_~"
+# What asks of one outward key have in common. More (the promise's own key, say) would make an ask that is repeated
+# under the same outward key another request, which the other side must refuse as a conflict.
+METADATA = ("order", "attempt", "capture", "refund", "reservation", "ask")
 
 
 class Wire:
@@ -51,7 +54,7 @@ class Wire:
 
     def send(self, call: Call, path: str) -> Answer:
         """POST the frozen payload with our ids as metadata under the stable key. The same call, the same bytes."""
-        body = {**call.payload, "metadata": dict(call.metadata)}
+        body = {**call.payload, "metadata": {name: call.metadata[name] for name in METADATA if name in call.metadata}}
         content = json.dumps(body, sort_keys=True, separators=(",", ":")).encode("ascii")
         # Order numbers from elsewhere may hold any character; a header may not.
         headers = {"Content-Type": "application/json", KEY_HEADER: quote(call.key, safe=_SAFE_IN_KEY)}

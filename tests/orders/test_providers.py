@@ -120,6 +120,7 @@ def test_an_accepted_call_carries_no_fact():
         {**CONFIRMED, "amount": True},
         {**CONFIRMED, "amount": "12900"},
         {**CONFIRMED, "amount": 12900.0},
+        {**CONFIRMED, "amount": 0},
         {**CONFIRMED, "amount": -1},
         {**CONFIRMED, "amount": 10**30},
         {**CONFIRMED, "capture": ""},
@@ -313,8 +314,9 @@ def test_the_same_call_sends_the_same_bytes_and_a_key_of_any_characters():
         wire._perform = lambda call, method, path, **request: (
             seen.append(request) or real(call, method, path, **request)
         )
-        for payload in ({"b": 1, "a": "ä\ud800"}, {"a": "ä\ud800", "b": 1}):
-            wire.send(Call("refund_payment", "fulfil:Ä 17\n:1", payload, {"order": "Ä 17"}, 1.0), "/x")
+        for promise, payload in ("p1", {"b": 1, "a": "ä\ud800"}), ("p2", {"a": "ä\ud800", "b": 1}):
+            metadata = {"order": "Ä 17", "promise": promise}
+            wire.send(Call("refund_payment", "fulfil:Ä 17\n:1", payload, metadata, 1.0), "/x")
     assert seen[0] == seen[1]
     assert seen[0]["headers"]["Idempotency-Key"] == "fulfil:%C3%84%2017%0A:1"
 
