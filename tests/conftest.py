@@ -43,6 +43,8 @@ def _prepare() -> None:
     os.environ["REDIS_URL"] = _numbered(os.environ["UNSTUCK_GIVEN_REDIS_URL"], 1 + int(worker.removeprefix("gw") or 0))
     os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
     django.setup()  # here, because pytest-django looked for settings before this file named them
+    # A worker of xdist would inherit the name, and read the settings before its own REDIS_URL is set above.
+    del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 _prepare()
@@ -90,6 +92,7 @@ def process_environment() -> dict[str, str]:
     where = {name: known[name] for name in ("host", "port", "user", "password") if known.get(name)}
     return {
         **os.environ,
+        "DJANGO_SETTINGS_MODULE": "console.settings",
         "DATABASE_URL": f"postgresql:///{connection.settings_dict['NAME']}?{urlencode(where)}",
         "REDIS_URL": settings.REDIS_URL,
         "SECRET_KEY": settings.SECRET_KEY,
