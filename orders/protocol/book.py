@@ -196,7 +196,11 @@ class Book:
     def open_dispute(self, capture: Capture | None = None) -> Dispute | None:
         """An open dispute, of one capture or of any."""
         return next(
-            (d for d in self.disputes if d.state == DisputeState.OPEN and capture in (None, self.capture_by_id(d.capture_id))),
+            (
+                d
+                for d in self.disputes
+                if d.state == DisputeState.OPEN and capture in (None, self.capture_by_id(d.capture_id))
+            ),
             None,
         )
 

@@ -72,7 +72,7 @@ def judge_retry(book: Book, row: Promise) -> CommandAnswer:
         return _refused("on_hold", f"the hold of the {row.hold} is over")
     if row.outcome == "refused":
         return _refused("refused_for_good", "it was not refused for good; reissue it under a new key")
-    awaited = ORDER.states[book.order.state].awaits
+    awaits = ORDER.states[book.order.state].awaits
     if row.effect in ASKS and row.effect not in awaits and not row.look_up_only:
         return _refused("not_awaited", f"the order waits for {row.effect}")
     return CommandAnswer(Result.APPLIED)
@@ -86,9 +86,7 @@ def _retry(book: Book, row: Promise, event: EventInput) -> CommandAnswer:
         book.detail["hurried_by"] = row.hurried_by
         return CommandAnswer(Result.ALREADY_APPLIED, "already_due")
     retry = book.policies.retry_of(row.effect)
-    past_retention = (
-        row.first_sent_at is not None and book.now - row.first_sent_at >= book.policies.key_retention
-    )
+    past_retention = row.first_sent_at is not None and book.now - row.first_sent_at >= book.policies.key_retention
     book.change(
         "promises",
         row,

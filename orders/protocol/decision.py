@@ -188,7 +188,9 @@ class Verdict:
             raise AssertionError(f"exactly one rule must answer {self.event.event} in {state}, found: {names}")
         rule = matching[0]
         if rule.opens is not None:
-            subject = getattr(self.book.booked, "ref", "") or getattr(self.book.booked, "key", "") or str(self.event.event)
+            subject = (
+                getattr(self.book.booked, "ref", "") or getattr(self.book.booked, "key", "") or str(self.event.event)
+            )
             detail = {"event": str(self.event.event)}
             if rule.opens == DiscrepancyKind.REFUND_FAILED and self.book.booked is not None:
                 detail["capture"] = self.book.capture_by_id(self.book.booked.capture_id).ref

@@ -63,7 +63,7 @@ class Settlement:
 
 
 def claim(snapshot: Snapshot, promise_id: str, now: datetime, *, token: str) -> Claim:
-    """Count the try, judge the ceiling, take the lease. A crash loop exhausts here, because the try counts before the call."""
+    """Count the try, judge the ceiling, take the lease. A crash loop exhausts here, for the try counts first."""
     book = Book(snapshot, now, f"claim:{promise_id}:{token}")
     row = book.promise_by_id(promise_id)
     if row is None or not claimable(book, row):

@@ -70,7 +70,9 @@ def diagnose_book(book: Book) -> WorkItem | None:
         number=order.number,
         entered_state_at=order.entered_state_at,
         breach_at=order.entered_state_at + target if target is not None else None,
-        next_try_at=row.due_at if live and row is not None and row.state == PromiseState.OPEN and not row.hold else None,
+        next_try_at=row.due_at
+        if live and row is not None and row.state == PromiseState.OPEN and not row.hold
+        else None,
         lease_until=row.lease_until if live and row is not None else None,
         effect=str(row.effect) if row else "",
         promise_key=row.key if row else "",

@@ -13,13 +13,13 @@ from orders.protocol import goods_facts
 from orders.protocol.book import ATTEMPT_OPEN, RELEASABLE, UNPAID, Book
 from orders.protocol.guards import automatic_refund_allowed, surplus_may_go_back
 from orders.protocol.promises import (
+    ask_again_key,
     close_ask,
     close_opposite,
     hold_refunds,
     live_ask,
     promise,
     promise_refund,
-    ask_again_key,
     supersede,
 )
 from orders.protocol.snapshot import Attempt, Capture, Promise, Reservation
@@ -187,7 +187,7 @@ def request_fulfillment(book: Book, payload: Payload) -> None:
         return
     number = book.order.number
     key, outward = ask_again_key(book, Effect.REQUEST_FULFILLMENT, number, "fulfil")
-    body = {"order": number, "ask": key}
+    body = {"order": number, "ask": outward}
     promise(book, Effect.REQUEST_FULFILLMENT, key, body, subject=number, outward_key=outward)
 
 
@@ -201,10 +201,8 @@ def recall_fulfillment(book: Book, payload: Payload) -> None:
             supersede(book, spent, "asked again")
     number = book.order.number
     key, outward = ask_again_key(book, Effect.RECALL_FULFILLMENT, number, "recall")
-    body = {"order": number, "ask": ask.key}
-    made = promise(
-        book, Effect.RECALL_FULFILLMENT, key, body, subject=number, related=ask.key, outward_key=outward
-    )
+    body = {"order": number, "ask": ask.outward_key}
+    made = promise(book, Effect.RECALL_FULFILLMENT, key, body, subject=number, related=ask.key, outward_key=outward)
     close_opposite(book, made)
 
 
@@ -344,4 +342,3 @@ EFFECTS: dict[str, Callable[[Book, Payload], None]] = {
     "notify_shipped": _notify(Effect.NOTIFY_BUYER, "shipped"),
     "notify_too_late": _notify(Effect.NOTIFY_BUYER, "too_late_to_cancel"),
 }
-

@@ -1,4 +1,4 @@
-"""What do we now know? Books each fact where its owner keeps it, in every state, and says how it stands to what we knew.
+"""What do we now know? Books each fact where its owner keeps it, in every state, and says how it stands to the books.
 
 Only the books are touched here; what the order does about it is the table's business. Stock and goods are in
 `goods_facts`, money here.
@@ -118,7 +118,9 @@ def _surely_absent(book: Book, attempt: Attempt) -> bool:
 
 def _end_attempt(book: Book, attempt: Attempt, state: AttemptState, event: str) -> Attempt:
     ended = book.change("attempts", attempt, state=state, ended_at=book.now)
-    outcome = {"payment_voided": "voided", "payment_failed": "refused", "payment_absent": "absent"}.get(event, "captured")
+    outcome = {"payment_voided": "voided", "payment_failed": "refused", "payment_absent": "absent"}.get(
+        event, "captured"
+    )
     settle_effects(book, (Effect.REQUEST_PAYMENT, Effect.VOID_PAYMENT, Effect.QUERY_PAYMENT), attempt.ref, outcome)
     return ended
 
@@ -234,7 +236,7 @@ def _refund_elsewhere(book: Book, payload: Payload, confirmed: bool) -> Standing
 
 
 def rebalance(book: Book, capture: Capture) -> None:
-    """Where returned + promised exceeds captured: withdraw what was not sent, and promise the rest anew if it is owed."""
+    """Where returned + promised exceeds captured: withdraw what was not sent, promise the rest anew if owed."""
     if book.returned(capture) + book.promised(capture) <= capture.amount:
         return
     withdrawn = False
@@ -366,4 +368,3 @@ def check_payload(event: Event, payload: Payload, required: tuple[str, ...]) -> 
         raise BadPayload(f"{event}: 'currency' must be an ISO 4217 code")
     if event == Event.DISPUTE_CLOSED and payload.get("outcome") not in ("won", "lost"):
         raise BadPayload("dispute_closed: 'outcome' must be won or lost")
-

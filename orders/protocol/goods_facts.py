@@ -125,7 +125,9 @@ def _named_ask(book: Book, effect: Effect, payload: Payload) -> Promise | None:
     asks, named = book.asks(effect), payload.get("ask")
     if named is None:
         return asks[-1] if asks else None
-    return next((p for p in asks if p.key == str(named) or p.key.rsplit(":", 1)[-1] == str(named)), None)
+    # the newest first: an ask made again while the earlier one may stand goes out under the same key
+    fits = (p for p in reversed(asks) if str(named) in (p.key, p.outward_key, p.key.rsplit(":", 1)[-1]))
+    return next(fits, None)
 
 
 def _goods_moved(field: str) -> Fact:

@@ -78,7 +78,9 @@ GUARDS: dict[str, Guard] = {
     "money_held": _fact(lambda b: b.money_held() > 0, "money of the buyer is held"),
     "paid_in_full": _fact(lambda b: b.paid_in_full(), "the money held covers the total"),
     "not_paid_in_full": _fact(lambda b: not b.paid_in_full(), "the money held no longer covers the total"),
-    "amount_refundable": Guard(_amount_refundable, "the amount is above zero, at most what is refundable, in the order's currency"),
+    "amount_refundable": Guard(
+        _amount_refundable, "the amount is above zero, at most what is refundable, in the order's currency"
+    ),
     "refund_safe_here": _fact(_refund_safe_here, "the goods left, or can no longer leave"),
     "no_capture": _fact(lambda b: b.money_held() == 0 and not _captured(b), "the current attempt has taken no money"),
     "no_capture_ever": _fact(lambda b: not b.captures, "no money was ever taken"),
@@ -105,7 +107,9 @@ GUARDS: dict[str, Guard] = {
     "fulfilment_stands": _fact(_fulfilment_stands, "it may ship, is paid in full, no dispute is open or lost"),
     "fulfilment_falls": _fact(lambda b: not _fulfilment_stands(b), "the fulfilment can no longer stand"),
     "no_recall_unanswered": _fact(lambda b: not b.recall_unanswered(), "every recall is answered"),
-    "recall_not_refused": _fact(lambda b: b.order.recall_refused_at is None, "the warehouse has not refused a recall: it is too late"),
+    "recall_not_refused": _fact(
+        lambda b: b.order.recall_refused_at is None, "the warehouse has not refused a recall: it is too late"
+    ),
     # the buyer's wish
     "buyer_has_cancelled": _fact(lambda b: b.order.buyer_cancelled_at is not None, "the buyer has cancelled"),
     "buyer_has_not_cancelled": _fact(lambda b: b.order.buyer_cancelled_at is None, "the buyer has not cancelled"),

@@ -1,7 +1,7 @@
 """The tables themselves: the order's machine, the machines of its children, and who may say what.
 
-Everything else is derived from here: the decision, the database triggers, the console's menus, the documentation. Guards
-and effects are named; `guards` and `effects` hold the functions, and the start-up checks resolve every name.
+Everything else is derived from here: the decision, the database triggers, the console's menus, the documentation.
+Guards and effects are named; `guards` and `effects` hold the functions, and the start-up checks resolve every name.
 """
 
 from __future__ import annotations
@@ -143,7 +143,11 @@ def _events() -> dict[StrEnum, EventSpec]:
         EventSpec(E.PAYMENT_STARTED, EventKind.WISH, frozenset({_A.BUYER, _A.API}), optional=("attempt",)),
         EventSpec(E.REVIEW_REQUESTED, EventKind.WISH, frozenset({_A.OPERATOR, _A.RECONCILER})),
         EventSpec(
-            E.REFUND_REQUESTED, EventKind.WISH, frozenset({_A.OPERATOR, _A.API}), required=("amount",), optional=("currency",)
+            E.REFUND_REQUESTED,
+            EventKind.WISH,
+            frozenset({_A.OPERATOR, _A.API}),
+            required=("amount",),
+            optional=("currency",),
         ),
         *(
             EventSpec(event, EventKind.WISH, _PERSON)
@@ -272,7 +276,7 @@ def _wishes() -> list[Rule]:
         ),
         *_each((S.REFUND_PENDING, S.CANCELLATION_PENDING, S.RECALL_PENDING), cancel, result=R.ALREADY_APPLIED),
         Rule(S.MANUAL_REVIEW, cancel, guards=("recall_not_refused",), effects=("recall_if_may_ship",)),
-        *_each(WAITING + (S.SHIPPED,), E.REVIEW_REQUESTED, S.MANUAL_REVIEW, effects=("hold_refunds",), by_target=True),
+        *_each((*WAITING, S.SHIPPED), E.REVIEW_REQUESTED, S.MANUAL_REVIEW, effects=("hold_refunds",), by_target=True),
         *_each(
             (S.SHIPPED, S.DELIVERED, S.MANUAL_REVIEW),
             E.REFUND_REQUESTED,
@@ -450,7 +454,14 @@ def _refund_facts() -> list[Rule]:
         Rule(S.MANUAL_REVIEW, failed),
         *_each([s for s in State if s not in (S.REFUND_PENDING, S.MANUAL_REVIEW)], failed, opens=D.REFUND_FAILED),
         *_each(
-            (S.PLACED, S.INVENTORY_RESERVED, S.PAYMENT_PENDING, S.CANCELLATION_PENDING, S.REFUND_PENDING, S.RECALL_PENDING),
+            (
+                S.PLACED,
+                S.INVENTORY_RESERVED,
+                S.PAYMENT_PENDING,
+                S.CANCELLATION_PENDING,
+                S.REFUND_PENDING,
+                S.RECALL_PENDING,
+            ),
             E.DISPUTE_OPENED,
             S.MANUAL_REVIEW,
             result=R.NEEDS_REVIEW,
@@ -503,9 +514,7 @@ def _stock_facts() -> list[Rule]:
             rule
             for event, lapse in ((lost, ()), (E.RESERVATION_EXPIRY, ("lapse_reservation",)))
             for rule in (
-                Rule(
-                    S.INVENTORY_RESERVED, event, S.CANCELLED, when=("no_money_held",), effects=(*lapse, *release)
-                ),
+                Rule(S.INVENTORY_RESERVED, event, S.CANCELLED, when=("no_money_held",), effects=(*lapse, *release)),
                 Rule(
                     S.INVENTORY_RESERVED,
                     event,

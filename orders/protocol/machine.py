@@ -21,7 +21,6 @@ from orders.protocol.vocabulary import (
     Phase,
     Result,
     Role,
-    State,
 )
 
 
@@ -60,10 +59,10 @@ class EventSpec:
 class Rule:
     """One row of a table: in `state`, `event` leads to `target` (`None` = an action: recorded, the state stays).
 
-    `when` tells apart several rules of one cell: exactly one may hold, judged after a fact is booked. `guards` may refuse
-    a wish, each with its code. `effects` name what is then owed. A rule without a target may carry another `result` and a
-    discrepancy it `opens`: so every answer to an event that does not move the order is declared, too. A fact answered
-    `stale` is not booked. `role` overrides the least operator role of the event in this state.
+    `when` tells apart several rules of one cell: exactly one may hold, judged after a fact is booked. `guards` may
+    refuse a wish, each with its code. `effects` name what is then owed. A rule without a target may carry another
+    `result` and a discrepancy it `opens`: so every answer to an event that does not move the order is declared, too.
+    `role` overrides the least operator role of the event in this state.
     """
 
     state: StrEnum
@@ -144,7 +143,9 @@ class Machine:
         known_guards, known_effects = set(guards), set(effects)
         found = [f"{state} has no entry in the state table" for state in type(self.initial) if state not in self.states]
         for rule in self.rules:
-            found += [f"{rule.name}: guard {n!r} is not defined" for n in (*rule.when, *rule.guards) if n not in known_guards]
+            found += [
+                f"{rule.name}: guard {n!r} is not defined" for n in (*rule.when, *rule.guards) if n not in known_guards
+            ]
             found += [f"{rule.name}: effect {n!r} is not defined" for n in rule.effects if n not in known_effects]
             if rule.event not in self.events:
                 found.append(f"{rule.name}: the event is not declared")
@@ -162,7 +163,9 @@ class Machine:
                 frontier.append(target)
         found = [f"{state} cannot be reached from {self.initial}" for state in self.states if state not in reached]
         leavable = {origin for origin, _ in edges}
-        return found + [f"{s} is a dead end" for s, spec in self.states.items() if not spec.terminal and s not in leavable]
+        return found + [
+            f"{s} is a dead end" for s, spec in self.states.items() if not spec.terminal and s not in leavable
+        ]
 
     def _clocks(self) -> list[str]:
         found = []

@@ -25,7 +25,7 @@ def move(book: Book, target: State, cause: str) -> None:
 
 
 def arrive(book: Book, origin: State) -> None:
-    """After the rule's effects are promised: close, hold and free what the new state asks for, and announce the move."""
+    """After the rule's effects are promised: close, hold and free what the new state asks for; announce it."""
     target = book.order.state
     if origin == State.MANUAL_REVIEW:
         end_review(book, target)

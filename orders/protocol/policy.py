@@ -1,4 +1,4 @@
-"""The policies a shop sets (protocol, section 9) as frozen values with their defaults, and how they are read from plain data.
+"""The policies a shop sets (protocol, section 9) as frozen values with defaults, and their reading from data.
 
 `conf` reads them from settings, scenarios from their file; both go through `Policies.from_data`, so a bad value names
 itself the same way everywhere.
@@ -160,7 +160,9 @@ def _clocks(old: Policies, value: Any) -> Policies:
             raise PolicyError(f"policy 'clocks': {name!r} is not a clock; known are {', '.join(sorted(CLOCKS))}")
         event = Event(name)
         if length is None and event not in _OFF_ALLOWED:
-            raise PolicyError(f"policy 'clocks.{name}': this clock cannot be switched off, an order would wait for ever")
+            raise PolicyError(
+                f"policy 'clocks.{name}': this clock cannot be switched off, an order would wait for ever"
+            )
         clocks[event] = None if length is None else _length(length, f"clocks.{name}")
     return replace(old, clocks=clocks)
 

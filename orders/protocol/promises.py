@@ -73,19 +73,21 @@ def promise(
     )
 
 
+_DEFINITE = frozenset({"refused", "recalled", "released", "nothing", "absent", "dispatched", "lost"})
+
+
 def ask_again_key(book: Book, effect: Effect, subject: str, prefix: str) -> tuple[str, str]:
     """The key of the next ask about a subject, and its outward key.
 
-    The outward key stays the one of the earlier ask while that may still have had its effect; a definite end earns a new one.
+    The outward key stays the one of the earlier ask while that may still stand; a definite end earns a new one.
     """
     earlier = [p for p in book.asks(effect) if p.subject == subject]
     key = f"{prefix}:{subject}:{len(earlier) + 1}"
     if not earlier:
         return key, key
     last = earlier[-1]
-    definite = last.outcome in ("refused", "recalled", "released", "nothing", "absent", "dispatched", "lost") or (
-        last.state in (PromiseState.SUPERSEDED, PromiseState.ABANDONED) and not last.unknown and last.first_sent_at is None
-    )
+    never_sent = last.state in (PromiseState.SUPERSEDED, PromiseState.ABANDONED) and last.first_sent_at is None
+    definite = never_sent or last.outcome in _DEFINITE
     return key, key if definite else last.outward_key
 
 
@@ -106,7 +108,8 @@ def opposite_pending(book: Book, second: Promise) -> bool:
     if opposite is None:
         return False
     return any(
-        first.state == PromiseState.CLAIMED or (first.unknown and first.state in (PromiseState.OPEN, PromiseState.EXHAUSTED))
+        first.state == PromiseState.CLAIMED
+        or (first.unknown and first.state in (PromiseState.OPEN, PromiseState.EXHAUSTED))
         for first in book.asks(opposite)
         if first.subject == second.subject or first.key == second.related
     )
@@ -175,7 +178,7 @@ def supersede(book: Book, row: Promise, why: str) -> None:
 
 
 def close_ask(book: Book, row: Promise, why: str) -> None:
-    """Its state was left: superseded when it had no effect, look-up only while that is unknown, judged later in a call."""
+    """Its state was left: superseded without effect, look-up only while unknown, judged later in a call."""
     if row.state == PromiseState.CLAIMED:
         return
     if row.unknown and row.state in (PromiseState.OPEN, PromiseState.EXHAUSTED):
@@ -272,7 +275,7 @@ def end_review(book: Book, target: State) -> None:
 
 
 def promise_refund(book: Book, capture: Capture, amount: int | None = None) -> Promise | None:
-    """Promise the return of a capture's remainder, or of less; nothing when nothing is left. A new row and key per ask."""
+    """Promise the return of a capture's remainder, or of less; nothing when nothing is left. A new key per ask."""
     remainder = book.remainder(capture)
     amount = remainder if amount is None else min(amount, remainder)
     if amount <= 0:
@@ -330,6 +333,8 @@ def live_ask(book: Book, effect: Effect) -> Promise | None:
     """A promise of this effect whose outcome may still come true."""
     for row in book.asks(effect):
         ended = row.outcome in ("refused", "recalled", "absent", "dispatched")
-        if not ended and (row.state in LIVE or row.state in (PromiseState.DELIVERED, PromiseState.EXHAUSTED) or row.unknown):
+        if not ended and (
+            row.state in LIVE or row.state in (PromiseState.DELIVERED, PromiseState.EXHAUSTED) or row.unknown
+        ):
             return row
     return None

@@ -1,7 +1,7 @@
 """The decision's input and output: the rows of one order as frozen values, what is asked of it, and what was decided.
 
-Each row class mirrors one table (`orders.models` has the same field names); ids of child rows are UUID texts made before
-the write. `store` reads these and writes `Decision.rows` back; nothing here reads a clock or knows a database.
+Each row class mirrors one table (`orders.models` has the same field names); ids of child rows are UUID texts made
+before the write. `store` reads these and writes `Decision.rows` back; nothing here reads a clock or knows a database.
 Times are aware UTC datetimes, amounts are minor units.
 """
 
@@ -152,8 +152,8 @@ class Dispute:
 class Promise:
     """OutboxItem: work owed to another system, under one key for ever, with frozen bytes.
 
-    `subject` is the reference of what it is about (attempt, capture, reservation, or the order's number); `related` is a
-    second one (the refund a refund_payment pays; the ask a recall recalls). `unknown` = the last try may have had its
+    `subject` is the reference of what it is about (attempt, capture, reservation, or the order's number); `related` is
+    a second one (the refund a refund_payment pays; the ask a recall recalls). `unknown` = the last try may have had its
     effect. `tries` counts claims. `budget` is the number of tries allowed; a person's retry raises it.
     """
 
