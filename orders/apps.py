@@ -7,3 +7,6 @@ class OrdersConfig(AppConfig):
     name = "orders"
     verbose_name = "Orders"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from orders import boundary, checks  # noqa: F401  (gives Order.transition_to; registers the system checks)
