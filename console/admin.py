@@ -56,7 +56,7 @@ class AccountAdmin(UserAdmin):
     form = AccountForm
     add_form = NewAccountForm
     list_display = ("username", "first_name", "last_name", "role", "is_active", "last_login")
-    list_filter = ("groups", "is_active")
+    list_filter = ()
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Person"), {"fields": ("first_name", "last_name", "email")}),
