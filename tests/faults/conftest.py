@@ -1,0 +1,10 @@
+"""Every test here that touches an order is followed by the question whether all invariants still hold."""
+
+import pytest
+
+from orders.testing.invariants import hold_after
+
+
+@pytest.fixture(autouse=True)
+def invariants_hold(request):
+    yield from hold_after(request)
