@@ -1,4 +1,4 @@
-"""Codes of the protocol as words in the reader's language: the dictionaries of `orders.protocol.words`, translated here.
+"""Codes of the protocol in the reader's language: `orders.protocol.words` and `sentences`, translated.
 
 A code without words is shown as it is: history may hold codes of a provider's own.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from orders.protocol import words
+from orders.protocol import sentences, words
 
 # What a template or view calls a dictionary: {{ order.state|word:"state" }}.
 KINDS: dict[str, Mapping[Any, str]] = {
@@ -50,19 +50,19 @@ def word(kind: str, code: object) -> str:
 
 def why(item: Any) -> str:
     """One sentence that says why an order waits; `item` has the columns of a work item."""
-    return words.why(item.rule, item.cause, item.effect, item.owner, gettext)
+    return sentences.why(item.rule, item.cause, item.effect, item.owner, gettext)
 
 
 def cause(code: str) -> str:
     """What stands behind a wait, as part of a sentence."""
-    return words.cause(code, gettext)
+    return sentences.cause(code, gettext)
 
 
 def error(code: str) -> str:
     """What a call's error code means, as part of a sentence."""
-    return words.error(code, gettext)
+    return sentences.error(code, gettext)
 
 
 def refusal(code: str) -> str:
     """Why an event was not applied, as part of a sentence."""
-    return words.refusal(code, gettext)
+    return sentences.refusal(code, gettext)

@@ -15,5 +15,5 @@ register.filter("refusal", wording.refusal)
 
 @register.filter
 def word(code: object, kind: str) -> str:
-    """{{ promise.state|word:"promise_state" }}: the words for a code of one kind (console/wording.py lists the kinds)."""
+    """{{ promise.state|word:"promise_state" }}: the words for a code; console/wording.py lists the kinds."""
     return wording.word(kind, code)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from console import wording
-from orders.protocol import words
+from orders.protocol import sentences, words
 from orders.protocol.guards import GUARDS
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.vocabulary import Effect, Event, Owner, State
@@ -69,7 +69,7 @@ def test_every_member_has_words(name):
 
 
 def test_every_guard_says_why_it_refuses():
-    assert set(words.GUARD_REFUSALS) == set(GUARDS)
+    assert set(sentences.GUARD_REFUSALS) == set(GUARDS)
 
 
 def test_every_refusal_has_words():
@@ -77,9 +77,9 @@ def test_every_refusal_has_words():
     for module in ("facts.py", "goods_facts.py"):
         codes |= _literals(module, "stale", "conflict", "illegal")
     codes |= {rule.code for rule in ORDER.rules if rule.code}
-    missing = sorted(code for code in codes if code not in words.REFUSALS and code not in words.GUARD_REFUSALS)
+    missing = sorted(code for code in codes if code not in sentences.REFUSALS and code not in sentences.GUARD_REFUSALS)
     assert len(codes) > 25
-    assert not missing, f"no words for {missing} (orders/protocol/words.py)"
+    assert not missing, f"no words for {missing} (orders/protocol/sentences.py)"
 
 
 def test_every_rule_of_the_diagnosis_has_a_sentence():
@@ -91,31 +91,31 @@ def test_every_rule_of_the_diagnosis_has_a_sentence():
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "rule":
             rules |= {n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
     rules.discard("refused")
-    assert rules == set(words.RULES)
+    assert rules == set(sentences.RULES)
 
 
 def test_every_way_into_review_has_words():
     ways = {Event(rule.event) for rule in ORDER.rules if rule.target == State.MANUAL_REVIEW}
-    named = set(words.DEADLINES) | set(words.REVIEW_CAUSES)
+    named = set(sentences.DEADLINES) | set(sentences.REVIEW_CAUSES)
     assert not ways - named, f"no words for {sorted(ways - named)}"
-    assert {spec.deadline for spec in ORDER.states.values() if spec.deadline} == set(words.DEADLINES)
+    assert {spec.deadline for spec in ORDER.states.values() if spec.deadline} == set(sentences.DEADLINES)
 
 
-@pytest.mark.parametrize("rule", words.RULES)
+@pytest.mark.parametrize("rule", sentences.RULES)
 @pytest.mark.parametrize(
     "cause", ["", "http_503", "timeout", "refund_payment refused", "orphan_capture", "<b>", "%(x)s"]
 )
 def test_a_sentence_is_made_of_any_columns(rule, cause):
     for effect in ("", "refund_payment", "from_the_future"):
         for owner in (*Owner, "somebody"):
-            said = words.why(rule, cause, effect, owner)
+            said = sentences.why(rule, cause, effect, owner)
             assert not said.endswith((":", " "))
             assert "%(" not in said.replace("%(x)s", "")
 
 
 def test_sentences_read_well():
     def why(rule, cause, effect="refund_payment", owner="operators"):
-        return words.why(rule, cause, effect, owner)
+        return sentences.why(rule, cause, effect, owner)
 
     assert why("a promise is out of tries", "http_503") == "Refund is out of tries: the other side answered HTTP 503"
     assert why("an open discrepancy", "orphan_capture", "") == words.DISCREPANCIES["orphan_capture"]
@@ -126,8 +126,8 @@ def test_sentences_read_well():
 
 
 def test_codes_of_others_are_quoted_never_lost():
-    assert words.error("account_closed") == "the other side said account_closed"
-    assert words.refusal("of_tomorrow") == "of_tomorrow"
+    assert sentences.error("account_closed") == "the other side said account_closed"
+    assert sentences.refusal("of_tomorrow") == "of_tomorrow"
     assert wording.word("state", "of_tomorrow") == "of_tomorrow"
     assert wording.word("hold", "") == "Not held"
     assert wording.refusal("") == ""
