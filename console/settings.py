@@ -1,7 +1,7 @@
 """The one settings file. What an installation may choose is read from the environment, by readers that fail loudly.
 
 Laws of the broker live in `console.celery`, the policies of the protocol are read and validated by `orders.conf`, the
-shape of log lines is `console.logs`. docs/operating lists every variable read here.
+shape of log lines is `console.logs`. docs/operating/environment.md lists every variable read here.
 """
 
 import sys

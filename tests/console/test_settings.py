@@ -1,6 +1,7 @@
 """Settings: a value that cannot be used names itself, and what was expected, before anything starts."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,9 @@ def test_lists_keep_their_order_and_drop_the_empty():
     assert Environment({"X": "new, old,,"}).words("X", []) == ["new", "old"]
     with pytest.raises(ImproperlyConfigured, match="X is not set: say what"):
         Environment({}).text("X", meaning="say what")
+
+
+def test_every_variable_is_in_the_operators_list():
+    read = set(re.findall(r'env\.\w+\(\s*"(\w+)"', (ROOT / "console" / "settings.py").read_text()))
+    listed = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "operating" / "environment.md").read_text()))
+    assert read and read <= listed
