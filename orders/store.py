@@ -109,9 +109,9 @@ def create(
 
 def rework(items: Mapping[int, WorkItem | None]) -> None:
     """Write work items that were computed anew, for orders the caller has locked; None removes one."""
-    document = {"work": [{"order_id": i, **_work_row(item)} for i, item in items.items() if item is not None]}
+    work = [{"order_id": i, **_work_row(item)} for i, item in items.items() if item is not None]
     idle = [order_id for order_id, item in items.items() if item is None]
-    _run(store_sql.REWORK, {"document": _dump(document), "idle": idle, "ids": list(items)})
+    _run(store_sql.REWORK, {"work": _dump(work), "idle": idle, "ids": list(items)})
 
 
 # -- rows to JSON ------------------------------------------------------------------------------------------------------
@@ -147,15 +147,16 @@ def _write(statement: str, decisions: Sequence[Decision], orders: list[dict[str,
     """Run COMMIT or CREATE, then one statement per fact table touched, for the orders that were hit."""
     if len({decision.order.id for decision in decisions}) != len(decisions):
         raise ValueError("at most one decision per order in one write")
-    document = {
+    parts = {
         "orders": orders,
         "history": [{"order_id": d.order.id, **_history_row(row)} for d in decisions for row in d.history],
         "promises": _table_rows(decisions, "promises"),
         "timers": _table_rows(decisions, "timers"),
         "work": [{"order_id": d.order.id, **_work_row(d.work_item)} for d in decisions if d.work_item is not None],
     }
-    idle = [decision.order.id for decision in decisions if decision.work_item is None]
-    hit = {row[0] for row in _run(statement, {"document": _dump(document), "idle": idle})}
+    params: dict[str, Any] = {name: _dump(found) for name, found in parts.items()}
+    params["idle"] = [decision.order.id for decision in decisions if decision.work_item is None]
+    hit = {row[0] for row in _run(statement, params)}
     if len(hit) < len(decisions):
         decisions = [decision for decision in decisions if decision.order.id in hit]
     for name, fact_statement in store_sql.FACTS.items():

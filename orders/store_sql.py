@@ -2,7 +2,7 @@
 
 Column lists come from the row classes of `protocol.snapshot`, at import, so that a column cannot be forgotten on one
 side; nothing is ever formatted from input. No statement asks for the time to decide by: READ reports it once.
-Rows travel as one JSON document each way, so a statement is the same for one order and for five hundred.
+Rows travel as JSON both ways, so a statement is the same for one order and for five hundred.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _history(only: str) -> str:
     return (
         f"INSERT INTO orders_transition (order_id, {', '.join(names)})"
         f" SELECT r.order_id, {', '.join(f'r.{name}' for name in names)}"
-        f" FROM jsonb_to_recordset(%(document)s::jsonb -> 'history')"
+        f" FROM jsonb_to_recordset(%(history)s::jsonb)"
         f" AS r({_typed(rows.Transition, order_id='bigint')}) {only}"
     )
 
@@ -150,7 +150,7 @@ _WORK_ITEMS = f"""
 work AS (
     INSERT INTO orders_workitem AS w (order_id, {", ".join(_WORK)})
     SELECT r.order_id, {", ".join(f"r.{name}" for name in _WORK)}
-    FROM jsonb_to_recordset(%(document)s::jsonb -> 'work') AS r({_typed(rows.WorkItem, order_id="bigint")}) {_ONLY}
+    FROM jsonb_to_recordset(%(work)s::jsonb) AS r({_typed(rows.WorkItem, order_id="bigint")}) {_ONLY}
     ON CONFLICT (order_id) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _WORK)}
     WHERE ({", ".join(f"w.{name}" for name in _WORK)})
         IS DISTINCT FROM ({", ".join(f"EXCLUDED.{name}" for name in _WORK)})
@@ -164,15 +164,15 @@ SELECT id FROM hit"""
 # What COMMIT and CREATE share: history, promises and timers of the orders in `hit`, and their work items.
 _REST = f"""
 history AS ({_history(_ONLY)}),
-promises AS ({_upsert("promises", "%(document)s::jsonb -> 'promises'").format(only=_ONLY)}),
-timers AS ({_upsert("timers", "%(document)s::jsonb -> 'timers'").format(only=_ONLY)}),
+promises AS ({_upsert("promises", "%(promises)s::jsonb").format(only=_ONLY)}),
+timers AS ({_upsert("timers", "%(timers)s::jsonb").format(only=_ONLY)}),
 {_WORK_ITEMS}"""
 
 # Writes decisions: the order row, its history, promises, timers and work item, for every order that still has the
 # version it was decided at, and returns those. One it does not return was moved by somebody else: nothing was written.
 COMMIT = f"""
 WITH decided AS (
-    SELECT * FROM jsonb_to_recordset(%(document)s::jsonb -> 'orders')
+    SELECT * FROM jsonb_to_recordset(%(orders)s::jsonb)
     AS d({_typed(rows.Order, id="bigint", expected_version="bigint")})
 ),
 moved AS (
@@ -195,7 +195,7 @@ CREATE = f"""
 WITH hit AS (
     INSERT INTO orders_order (id, created_at, {", ".join(_ORDER)})
     SELECT d.id, d.created_at, {_OF_DECIDED}
-    FROM jsonb_to_recordset(%(document)s::jsonb -> 'orders')
+    FROM jsonb_to_recordset(%(orders)s::jsonb)
     AS d({_typed(rows.Order, id="bigint", created_at="timestamptz")})
     RETURNING id
 ),
