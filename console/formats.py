@@ -11,13 +11,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-# ISO 4217: how many digits follow the point, where it is not two.
-_WITHOUT = ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF")
-_DIGITS = {
-    **dict.fromkeys((*_WITHOUT, "XOF", "XPF"), 0),
-    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
-    **dict.fromkeys(("CLF", "UYW"), 4),
-}
+from orders.currencies import digits
+
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MINUS = "\N{MINUS SIGN}"
 
@@ -27,10 +22,10 @@ def amount_text(minor: int, currency: str) -> str:
 
     Exact: integers only, nothing is rounded.
     """
-    digits = _DIGITS.get(currency, 2)
-    whole, part = divmod(abs(minor), 10**digits)
+    places = digits(currency)
+    whole, part = divmod(abs(minor), 10**places)
     sign = _MINUS if minor < 0 else ""
-    return f"{sign}{whole:,}.{part:0{digits}d}" if digits else f"{sign}{whole:,}"
+    return f"{sign}{whole:,}.{part:0{places}d}" if places else f"{sign}{whole:,}"
 
 
 def money_text(minor: int, currency: str) -> str:
