@@ -15,6 +15,7 @@ from orders.protocol.answers import Answer, AnswerKind, Call, NamedFact
 from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book
 from orders.protocol.decision import Verdict, check_event
 from orders.protocol.diagnosis import diagnose_book
+from orders.protocol.facts import rebalance
 from orders.protocol.lifecycle import ASKS, CONFIRMS, ORDER, REFUSALS
 from orders.protocol.promises import close_ask, opposite_pending, supersede, withdraw_refund
 from orders.protocol.snapshot import Decision, DeliveryAttempt, EventInput, Outcome, Promise, Snapshot
@@ -265,6 +266,8 @@ class _Settling:
                 "refunds", refund, state=RefundState.PROCESSING, provider_ref=refund.provider_ref or reference
             )
             start(self.book, Event.REFUND_QUERY, refund.ref)
+            # found under way although the capture went back otherwise: twice is too often
+            rebalance(self.book, self.book.capture_by_id(refund.capture_id))
 
     # -- answers that say it had no effect -----------------------------------------------------------------------------
 

@@ -213,14 +213,19 @@ def _refund_elsewhere(book: Book, payload: Payload, confirmed: bool) -> Standing
     if capture is None:
         book.open_discrepancy(DiscrepancyKind.REFUND_ELSEWHERE, ref or "unknown", told=dict(payload))
         return Standing.illegal("unknown_capture")
+    amount, currency = payload.get("amount", book.held(capture)), payload.get("currency", capture.currency)
+    if currency != capture.currency or amount == 0:
+        # neither sum could be kept: nothing is booked, a person has to ask the provider
+        book.open_discrepancy(DiscrepancyKind.REFUND_MISMATCH, ref or capture.ref, told=dict(payload))
+        return Standing.conflict("refund_mismatch")
     refund = Refund(
         id=book.new_id(),
         ref=ref or f"elsewhere-{capture.ref}-{len(book.refunds_of(capture)) + 1}",
         provider_ref=ref,
         capture_id=capture.id,
         n=max((r.n for r in book.refunds_of(capture)), default=0) + 1,
-        amount=payload.get("amount", book.held(capture)),
-        currency=payload.get("currency", capture.currency),
+        amount=amount,
+        currency=currency,
         state=RefundState.SUCCEEDED,
         created_at=book.now,
         settled_at=book.now,
@@ -253,6 +258,8 @@ def rebalance(book: Book, capture: Capture) -> None:
         else:
             withdraw_refund(book, refund, "the capture was returned otherwise")
             withdrawn = True
+    if book.returned(capture) > capture.amount:
+        book.open_discrepancy(DiscrepancyKind.DOUBLE_PAYOUT, capture.ref)
     if withdrawn and book.order.state == State.REFUND_PENDING:
         promise_refund(book, capture)
 

@@ -512,7 +512,11 @@ def _stock_facts() -> list[Rule]:
         ),
         *(
             rule
-            for event, lapse in ((lost, ()), (E.RESERVATION_EXPIRY, ("lapse_reservation",)))
+            for event, lapse in (
+                (lost, ()),
+                (E.INVENTORY_RELEASED, ()),  # nobody here asked for it: the stock is as gone as if it were lost
+                (E.RESERVATION_EXPIRY, ("lapse_reservation",)),
+            )
             for rule in (
                 Rule(S.INVENTORY_RESERVED, event, S.CANCELLED, when=("no_money_held",), effects=(*lapse, *release)),
                 Rule(
@@ -524,7 +528,8 @@ def _stock_facts() -> list[Rule]:
                 ),
             )
         ),
-        *_each(State, E.INVENTORY_RELEASED),
+        Rule(S.FULFILLMENT_PENDING, E.INVENTORY_RELEASED, S.MANUAL_REVIEW, result=R.NEEDS_REVIEW),
+        *_each([s for s in State if s not in (S.INVENTORY_RESERVED, S.FULFILLMENT_PENDING)], E.INVENTORY_RELEASED),
         Rule(S.SHIPPED, E.GOODS_RETURNED, S.MANUAL_REVIEW, result=R.NEEDS_REVIEW),
         *_each((S.CANCELLED, S.DELIVERED, S.REFUND_PENDING), E.GOODS_RETURNED, effects=release),
         *_each(

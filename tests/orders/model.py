@@ -1,4 +1,4 @@
-"""The protocol in memory: the pure decision driven over frozen snapshots, for enumeration and fuzzing without a database.
+"""The protocol in memory: the pure decision driven over frozen snapshots, for fuzzing without a database.
 
 What a snapshot carries is what `store.read` would return; here it is kept by hand.
 """
