@@ -20,11 +20,11 @@ from orders.protocol.vocabulary import Actor, Event, PromiseState, Result, State
 
 TRIES = 3  # how often a lost race is decided again, and a deadlock run again
 _RACES = {"40001", "40P01"}  # serialization failure, deadlock: nothing was written, the same call may succeed
-_REFERENCES = {  # a reference of ours that another order already uses
-    "orders_paymentattempt_ref_key": "attempt",
-    "orders_outboxitem_key_key": "promise",
-    "orders_reservation_ref_key": "reservation",
-    "orders_refund_ref_key": "refund",
+_REFERENCES = {  # a reference that is unique here, and that another order already uses
+    "orders_paymentattempt_ref_key",
+    "orders_outboxitem_key_key",
+    "orders_reservation_ref_key",
+    "orders_refund_ref_key",
 }
 
 
@@ -167,8 +167,7 @@ def _run(said: Sequence[EventInput]) -> list[Outcome]:
     except IntegrityError as error:
         constraint = getattr(getattr(error.__cause__, "diag", None), "constraint_name", None)
         if constraint in _REFERENCES:
-            kind = _REFERENCES[constraint]
-            raise BadEvent("reference_taken", f"another order already uses this {kind} reference") from error
+            raise BadEvent("reference_taken", "a reference this names is already used by another order") from error
         raise
 
 

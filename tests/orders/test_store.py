@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 from datetime import UTC, datetime, timedelta
-
 from uuid import uuid4
 
 import pytest
