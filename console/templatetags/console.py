@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console import formats
@@ -80,7 +80,7 @@ def _icon(name: str, classes: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def query(context: dict[str, Any], **changes: Any) -> SafeString:
+def query(context: dict[str, Any], **changes: Any) -> str:
     """{% query state="shipped" after=None %}: this page's query string, changed; None removes."""
     values: QueryDict = context["request"].GET.copy()
     for name, value in changes.items():
@@ -88,4 +88,4 @@ def query(context: dict[str, Any], **changes: Any) -> SafeString:
         for item in value if isinstance(value, list | tuple) else [value]:
             if item is not None and item != "":
                 values.appendlist(name, str(item))
-    return mark_safe(f"?{values.urlencode()}".replace("&", "&amp;"))
+    return f"?{values.urlencode()}"

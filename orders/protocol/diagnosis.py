@@ -113,6 +113,8 @@ def _first_match(book: Book) -> _Answer | None:
         return _Answer(Wait.WAITING, "a person owes a decision", order.review_cause, Owner.OPERATORS)
     if progress is None and not _has_clock(book):
         return _Answer(Wait.STRANDED, "no clock, no promise, no person", "stranded", Owner.OPERATORS)
+    if progress is not None and progress.hold == Hold.OPERATOR:
+        return _Answer(Wait.WAITING, "a person holds a promise", "held", Owner.OPERATORS, progress)
     if progress is not None:
         return _Answer(Wait.WAITING, "a promise is in progress", "", owner_of(progress), progress)
     return _Answer(Wait.WAITING, "the other side owes an answer", "", spec.owner)
@@ -167,10 +169,15 @@ def _failing(book: Book) -> Promise | None:
     failing = [
         p
         for p in _binding(book)
-        if (p.state == PromiseState.OPEN and p.tries > 0 and (p.last_error_code or p.unknown))
+        if (p.state == PromiseState.OPEN and p.tries > 0 and (p.last_error_code or p.unknown) and _has_next_try(p))
         or (p.state == PromiseState.CLAIMED and p.tries > 1 and bool(p.last_error_code or p.unknown))
     ]
     return min(failing, key=lambda p: (p.due_at, p.id), default=None)
+
+
+def _has_next_try(row: Promise) -> bool:
+    """A held promise is not tried, except to find out what became of it."""
+    return not row.hold or row.unknown
 
 
 def _in_progress(book: Book) -> Promise | None:

@@ -157,6 +157,7 @@ RULES: dict[str, str] = {
     "an open discrepancy": "%(why)s",
     "a dispute holds a promise": _("%(effect)s is held while the buyer's bank disputes the payment"),
     "a promise was refused for good": _("%(effect)s was refused for good: %(why)s"),
+    "a person holds a promise": _("%(effect)s is held by a person"),
     "a promise is out of tries": _("%(effect)s is out of tries: %(why)s"),
     "a deadline led to review": "%(why)s",
     "a promise failed and has a next try": _("%(effect)s failed and will be tried again: %(why)s"),
