@@ -27,6 +27,7 @@ BREAKS = {
     "entered_with_movement": ("placed", "UPDATE orders_order SET entered_state_at = now() WHERE id = %s"),
     "terminal_never_left": ("walked", "UPDATE orders_transition SET from_state = 'cancelled' {its} AND stepped"),
     "movements_are_announced": ("walked", "DELETE FROM orders_outboxitem {its} AND effect = 'publish_event'"),
+    "movements_promise_their_work": ("paying", "UPDATE orders_outboxitem SET created_version = 1 {its}"),
     "nothing_stranded": ("placed", "UPDATE orders_workitem SET wait = 'stranded' {its}"),
     "waiting_is_seen": ("placed", "DELETE FROM orders_workitem {its}"),
     "nothing_waits_on_infinity": ("placed", "UPDATE orders_timer SET state = 'closed' {its}"),
@@ -62,6 +63,9 @@ def prepared(kind):
     if kind == "walked":
         order = adopted("payment_pending")
         apply(order.pk, "cancellation_requested", identity="c:1", actor=BUYER)
+    elif kind == "paying":
+        order = adopted("inventory_reserved")
+        apply(order.pk, "payment_started", identity="p:1", actor=BUYER)
     elif kind == "reviewed":
         order = adopted("payment_pending")
         apply(order.pk, "review_requested", identity="r:1", actor=OPERATOR, reason="look")
