@@ -4,7 +4,7 @@
     GET  /control/calls[?effect=&key=] the calls it received
     POST /control/script               {effect: [answer, ...], "lookup": [...]}; DELETE forgets what is left
     POST /control/forget-keys          {} or {"key": ...}
-    POST /control/facts                {payments, captures, refunds, reservations, shipments, goods: [{...}]}
+    POST /control/facts                {payments, captures, refunds, reservations, shipments, goods: [{..., at?}]}
     POST /control/capture              {attempt, capture?, amount?, currency?, order?, notify?}: captured there
     POST /control/notice               {channel, type, ...payload, id?, copies?, delay?}: send one now
     POST /control/rates                {rate: share}; GET lists them

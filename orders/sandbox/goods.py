@@ -1,7 +1,7 @@
 """The stand-in's books about stock and goods: reservations, shipments, and the facts they add up to.
 
-Used through `Ledger`. As with money, `record_*` enters what is true without counting an effect; `start_*` is what a
-call causes.
+Used through `Ledger`. As with money, `record_*` enters what is true without counting an effect, since `at`; `start_*`
+is what a call causes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,13 @@ class GoodsBook:
         return found[0] if found else None
 
     def record_reservation(
-        self, reservation: str, order: str, status: str = "held", lines: Any = (), key: str = ""
+        self,
+        reservation: str,
+        order: str,
+        status: str = "held",
+        lines: Any = (),
+        key: str = "",
+        at: float | None = None,
     ) -> None:
         """Enter a hold, or what became of it: requested, held, rejected, released or lost."""
         with self.transaction() as db:
@@ -52,7 +58,7 @@ class GoodsBook:
                 "INSERT INTO reservations (reservation, order_no, status, lines, key, at)"
                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
                 " ON CONFLICT (reservation) DO UPDATE SET status = ?3",
-                (reservation, order, status, json.dumps(lines), key, self.now()),
+                (reservation, order, status, json.dumps(lines), key, self.now() if at is None else at),
             )
 
     def start_reservation(self, reservation: str, order: str, lines: Any, key: str, status: str) -> str:
@@ -90,13 +96,21 @@ class GoodsBook:
             return [found] if found else []
         return self.rows("SELECT * FROM shipments WHERE order_no = ? ORDER BY n", order)
 
-    def record_shipment(self, ask: str, order: str, status: str = "preparing", lines: Any = (), key: str = "") -> None:
+    def record_shipment(
+        self,
+        ask: str,
+        order: str,
+        status: str = "preparing",
+        lines: Any = (),
+        key: str = "",
+        at: float | None = None,
+    ) -> None:
         """Enter an ask: preparing, recalling, dispatched or ended."""
         with self.transaction() as db:
             db.execute(
                 "INSERT INTO shipments (ask, order_no, status, lines, key, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
                 " ON CONFLICT (ask) DO UPDATE SET status = ?3",
-                (ask, order, status, json.dumps(lines), key, self.now()),
+                (ask, order, status, json.dumps(lines), key, self.now() if at is None else at),
             )
 
     def start_shipment(self, ask: str, order: str, lines: Any, key: str) -> str:
@@ -117,7 +131,7 @@ class GoodsBook:
                 self.record_goods(ask, order, "fulfillment_recalled")
             return f"shp-{(self.shipment(ask) or {}).get('n')}"
 
-    def record_goods(self, ask: str, order: str, event: str) -> Fact:
+    def record_goods(self, ask: str, order: str, event: str, at: float | None = None) -> Fact:
         """Enter a fact about goods (dispatched, delivery_confirmed, ...); the same one again changes nothing."""
         with self.transaction() as db:
             row = self.shipment(ask)
@@ -126,7 +140,8 @@ class GoodsBook:
                 # A late or repeated word does not bring a finished shipment back.
                 self.record_shipment(ask, order, "ended")
             db.execute(
-                "INSERT OR IGNORE INTO shipment_facts (ask, event, at) VALUES (?, ?, ?)", (ask, event, self.now())
+                "INSERT OR IGNORE INTO shipment_facts (ask, event, at) VALUES (?, ?, ?)",
+                (ask, event, self.now() if at is None else at),
             )
         return {"type": event, "order": order, "ask": ask}
 

@@ -1,7 +1,8 @@
 """The stand-in's books about money: payments, captures, voids, refunds, and the facts they add up to.
 
 Used through `Ledger`. Methods called `record_*` and `settle_*` enter what is true without counting an effect: a given
-state, a capture a notice spoke of, an outcome reached later. Methods called `start_*` are what a call causes.
+state, a capture a notice spoke of, an outcome reached later; `at` is the unix time of it, and the world lets nothing
+come of it before then. Methods called `start_*` are what a call causes.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ class MoneyBook:
         return self.rows("SELECT * FROM payments WHERE attempt = ? ORDER BY n", attempt)
 
     def record_payment(
-        self, attempt: str, amount: int | None, currency: str, order: str = "", status: str = "processing"
+        self,
+        attempt: str,
+        amount: int | None,
+        currency: str,
+        order: str = "",
+        status: str = "processing",
+        at: float | None = None,
     ) -> None:
         """Enter an attempt the provider already knows of."""
-        self._insert_payment(attempt, amount, currency, order, status, key="")
+        self._insert_payment(attempt, amount, currency, order, status, key="", at=at)
 
     def start_payment(self, attempt: str, amount: int, currency: str, order: str, key: str) -> str:
         """A call asks for money; returns the provider's id. An attempt entered before is taken up, not doubled."""
@@ -141,6 +148,7 @@ class MoneyBook:
         status: str = "processing",
         provider_refund: str | None = None,
         key: str = "",
+        at: float | None = None,
     ) -> str:
         """Enter a refund; returns the provider's id. `refund` is our reference, "" for one made elsewhere."""
         with self.transaction() as db:
@@ -153,7 +161,17 @@ class MoneyBook:
             db.execute(
                 "INSERT INTO refunds (ref, refund, capture, order_no, amount, currency, status, key, at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (provider_refund, refund, capture, order, amount, currency, status, key, self.now()),
+                (
+                    provider_refund,
+                    refund,
+                    capture,
+                    order,
+                    amount,
+                    currency,
+                    status,
+                    key,
+                    self.now() if at is None else at,
+                ),
             )
             return provider_refund
 
@@ -177,13 +195,20 @@ class MoneyBook:
         return [_refund_fact(row) for row in self.refunds(refund, key) if row["status"] != "processing"]
 
     def _insert_payment(
-        self, attempt: str, amount: int | None, currency: str, order: str, status: str, key: str
+        self,
+        attempt: str,
+        amount: int | None,
+        currency: str,
+        order: str,
+        status: str,
+        key: str,
+        at: float | None = None,
     ) -> int:
         with self.transaction() as db:
             cursor = db.execute(
                 "INSERT INTO payments (attempt, order_no, amount, currency, status, key, at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (attempt, order, amount, currency, status, key, self.now()),
+                (attempt, order, amount, currency, status, key, self.now() if at is None else at),
             )
             return int(cursor.lastrowid or 0)
 

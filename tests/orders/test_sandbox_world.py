@@ -133,3 +133,20 @@ def test_the_same_seed_is_the_same_world():
 
     assert fates(1) == fates(1) != fates(2)
     assert {"retry:provider_down", "permanent:refund_refused", "accepted", "done", "unknown"} <= set(fates(1))
+
+
+def test_what_was_entered_for_later_is_left_alone_until_then(live):
+    server, _, clock = live
+    later = clock.time + 3600
+    facts = {
+        "payments": [{"attempt": "p-9", "amount": 500, "currency": "EUR", "order": "9", "at": later}],
+        "refunds": [{"refund": "r-9", "capture": "c-9", "amount": 500, "currency": "EUR", "order": "9", "at": later}],
+        "reservations": [{"reservation": "h-9", "order": "9", "status": "requested", "at": later}],
+        "shipments": [{"ask": "fulfil:9:1", "order": "9", "at": later}],
+        "goods": [{"ask": "fulfil:8:1", "order": "8", "event": "dispatched", "at": later}],
+    }
+    assert control(server.url, "POST", "/control/facts", facts)[0] == 200
+    clock.time += 3500
+    assert server.world.pass_time() == 0
+    clock.time += 400
+    assert server.world.pass_time() == 5
