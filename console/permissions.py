@@ -66,6 +66,9 @@ TABLE: dict[str, Access] = {
     # notices are believed for their signature, not for a session
     "hook-provider": anyone("POST"),
     "hook-warehouse": anyone("POST"),
+    # the storefront is believed for its bearer token
+    "api-orders": anyone("POST"),
+    "api-order-events": anyone("POST"),
     "healthz": anyone("GET"),
     # one's own account
     "preferences": signed_in("GET", "POST"),

@@ -85,6 +85,7 @@ UNSTUCK_WAREHOUSES = {
 }
 # Newest first: the first one signs, all of them verify. None = no notice is believed.
 UNSTUCK_WEBHOOK_SECRETS = env.words("UNSTUCK_WEBHOOK_SECRETS", ["webhook-secret-of-tests"] if _FOR_PLAY else [])
+UNSTUCK_API_TOKEN = env.text("UNSTUCK_API_TOKEN", "")  # of the storefront; without one its door stays shut
 UNSTUCK_REQUIRE_TOTP = env.flag("UNSTUCK_REQUIRE_TOTP", False)  # operators and above must have one before they act
 UNSTUCK_IDLE_MINUTES = env.number("UNSTUCK_IDLE_MINUTES", 60, least=1)  # sign in again after so long without a click
 UNSTUCK_SESSION_HOURS = env.number("UNSTUCK_SESSION_HOURS", 12, least=1)  # and after so long in any case

@@ -21,6 +21,7 @@ urlpatterns = [
     path("accounts/password/change/", account.password_change, name="account_change_password"),
     path("accounts/2fa/", include("allauth.mfa.urls")),
     path("admin/", site.urls),
+    path("", include("orders.urls")),  # signed notices and the storefront's wishes
 ]
 
 handler400 = "console.views.errors.bad_request"

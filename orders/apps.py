@@ -9,4 +9,4 @@ class OrdersConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from orders import boundary, checks  # noqa: F401  (gives Order.transition_to; registers the system checks)
+        from orders import boundary, checks, failpoints  # noqa: F401  (Order.transition_to; the system checks)
