@@ -187,12 +187,13 @@ SQL = (
     ),
     Invariant(
         "nothing_waits_on_infinity",
-        "A state that waits on somebody else runs the clock that ends it.",
+        "A state that waits on somebody else runs the clock that ends it, or a discrepancy gives it to a person.",
         f"""
         SELECT o.id, format('%s without %s', o.state, c.clock) FROM orders_order o
         JOIN (VALUES {_clocks()}) c (state, clock) ON c.state = o.state
         WHERE NOT EXISTS (
             SELECT 1 FROM orders_timer t WHERE t.order_id = o.id AND t.kind = c.clock AND t.state = 'open')
+          AND NOT EXISTS (SELECT 1 FROM orders_discrepancy d WHERE d.order_id = o.id AND d.closed_at IS NULL)
         UNION ALL
         SELECT order_id, format('%s due %s', key, due_at) FROM orders_outboxitem
         WHERE state = 'open' AND NOT isfinite(due_at)
@@ -204,17 +205,13 @@ SQL = (
         "stock_until_money_is_back",
         "Stock is held until the money is back (unless refund_hold released it, by name).",
         """
-        SELECT o.id, format('refund pending, hold %s', v.state) FROM orders_order o
-        JOIN orders_reservation v ON v.order_id = o.id AND v.state = 'released'
-        WHERE o.state = 'refund_pending'
-          AND v.ended_at >= o.entered_state_at
-          AND NOT EXISTS (SELECT 1 FROM orders_transition t WHERE t.order_id = o.id AND t.detail ? 'relaxes')
-          AND NOT EXISTS (
-              SELECT 1 FROM orders_outboxitem p JOIN orders_transition t ON t.order_id = p.order_id
-              WHERE p.order_id = o.id AND p.effect = 'release_inventory' AND p.subject = v.ref
-                AND t.stepped AND t.state_version = p.created_version
-                AND t.event IN ('reservation_expiry', 'reservation_lost', 'inventory_held', 'goods_returned',
-                                'payment_failed', 'payment_voided', 'payment_absent'))""",
+        SELECT p.order_id, format('%s was promised while the refund is pending', p.key) FROM orders_outboxitem p
+        JOIN orders_transition t ON t.order_id = p.order_id AND t.stepped AND t.state_version = p.created_version
+        JOIN orders_order o ON o.id = p.order_id AND o.state = 'refund_pending'
+        WHERE p.effect = 'release_inventory' AND t.to_state = 'refund_pending'
+          AND t.event NOT IN ('reservation_expiry', 'reservation_lost', 'inventory_held', 'goods_returned',
+                              'payment_failed', 'payment_voided', 'payment_absent')
+          AND NOT EXISTS (SELECT 1 FROM orders_transition r WHERE r.order_id = o.id AND r.detail ? 'relaxes')""",
     ),
     Invariant(
         "cancelled_money_is_owed",
@@ -237,11 +234,12 @@ SQL = (
     ),
     Invariant(
         "leases_are_claims",
-        "A lease stands exactly while its promise is claimed, and the newest attempt carries its token.",
+        "Every claimed promise has a try that is still out and carries its token.",
         """
-        SELECT p.order_id, format('%s is claimed, its newest attempt is another', p.key) FROM orders_outboxitem p
-        WHERE p.state = 'claimed' AND p.lease_token IS DISTINCT FROM (
-            SELECT a.token FROM orders_deliveryattempt a WHERE a.promise_id = p.id ORDER BY a.n DESC LIMIT 1)""",
+        SELECT p.order_id, format('%s is claimed, no try carries its token', p.key) FROM orders_outboxitem p
+        WHERE p.state = 'claimed' AND NOT EXISTS (
+            SELECT 1 FROM orders_deliveryattempt a
+            WHERE a.promise_id = p.id AND a.token = p.lease_token AND a.ended_at IS NULL)""",
     ),
     Invariant(
         "settled_is_dated",

@@ -381,7 +381,8 @@ class DeliveryAttempt(Child):
     class Meta:
         constraints = [
             known("mode", ("send", "look_up_first", "look_up_only"), "delivery_mode_known"),
-            models.UniqueConstraint(fields=["promise", "n"], name="delivery_number_once"),
+            # not (promise, n): a try that was only told to slow down is not counted, and its number comes again
+            models.UniqueConstraint(fields=["promise", "token"], name="delivery_token_once"),
         ]
         indexes = [models.Index(fields=["order", "started_at"], name="delivery_of_order")]
 

@@ -32,8 +32,8 @@ BREAKS = {
     "waiting_is_seen": ("placed", "DELETE FROM orders_workitem {its}"),
     "nothing_waits_on_infinity": ("placed", "UPDATE orders_timer SET state = 'closed' {its}"),
     "stock_until_money_is_back": (
-        "refund_pending",
-        "UPDATE orders_reservation SET state = 'released', ended_at = clock_timestamp() {its}",
+        "reviewed to refund",
+        "UPDATE orders_outboxitem SET effect = 'release_inventory' {its} AND effect = 'refund_payment'",
     ),
     "cancelled_money_is_owed": (
         "refund_pending",
@@ -69,6 +69,9 @@ def prepared(kind):
     elif kind == "reviewed":
         order = adopted("payment_pending")
         apply(order.pk, "review_requested", identity="r:1", actor=OPERATOR, reason="look")
+    elif kind == "reviewed to refund":
+        order = adopted("manual_review", captures=[{"id": "c1"}], reservation={"state": "held"})
+        assert apply(order.pk, "review_resolved_refund", identity="r:1", actor=OPERATOR, reason="give it back")
     else:
         order = adopted(kind)
     return order
