@@ -155,6 +155,7 @@ def _write(statement: str, decisions: Sequence[Decision], orders: list[dict[str,
         "work": [{"order_id": d.order.id, **_work_row(d.work_item)} for d in decisions if d.work_item is not None],
     }
     params: dict[str, Any] = {name: _dump(found) for name, found in parts.items()}
+    params["ids"] = [decision.order.id for decision in decisions]
     params["idle"] = [decision.order.id for decision in decisions if decision.work_item is None]
     hit = {row[0] for row in _run(statement, params)}
     if len(hit) < len(decisions):
