@@ -1,4 +1,4 @@
-"""The Celery application: how messages travel. What is sent lives in `orders.tasks`, when it is sent in the settings.
+"""The Celery application: how messages travel. What they ask for is `orders.tasks`, how often `orders.schedule`.
 
 A message means "look" and carries no state (protocol.md, section 5), so it may be lost, doubled or late. The values
 below are laws of the broker, not choices of an installation; that is why they are not read from the environment.
@@ -7,6 +7,8 @@ below are laws of the broker, not choices of an installation; that is why they a
 import os
 
 from celery import Celery
+
+from orders.schedule import beat_schedule
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -43,7 +45,8 @@ app.conf.update(
         "socket_timeout": 5,
         "max_retries": 1,
     },
-    # All periodic work is crontab: the schedule needs no file, and a beat that restarts on every deploy misses nothing.
+    beat_schedule=beat_schedule(),
+    # Intervals are short and the rest is crontab: no file has to remember anything for a beat that restarts.
     beat_scheduler="celery.beat:Scheduler",
     beat_max_loop_interval=5,
     worker_hijack_root_logger=False,
