@@ -3,6 +3,7 @@
 import pytest
 
 from orders.testing.invariants import hold_after
+from tests.orders.stage import stand_in  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

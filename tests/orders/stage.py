@@ -1,6 +1,6 @@
 """What tests of the machinery stand on: the stand-in over HTTP, orders on their way, time made to pass in the database.
 
-Import the fixtures you use by name.
+The fixtures are made known by the conftest of the folders that use them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from orders import boundary, clock, models, relay, timers
+from orders import boundary, clock, models, providers, relay, timers, warehouses
 from orders.protocol.vocabulary import Actor, ActorKind
 from orders.sandbox import SandboxServer
 from orders.testing import builders
@@ -24,6 +24,8 @@ def stand_in(settings):
     with SandboxServer() as running:
         point_at(settings, running.url)
         yield running
+        for adapter in (providers.get("sandbox"), warehouses.get("sandbox")):
+            adapter.close()
 
 
 def point_at(settings: Any, url: str) -> None:
