@@ -8,9 +8,11 @@ from allauth.account import views as account
 from django.urls import include, path
 
 from console.admin import site
-from console.views import session
+from console.views import queue, session
 
 urlpatterns = [
+    path("", queue.queue, name="queue"),
+    path("queue/count/", queue.queue_count, name="queue-count"),
     path("healthz", session.healthz, name="healthz"),
     path("preferences/", session.preferences, name="preferences"),
     # Only what is needed of allauth: nobody signs up, and nothing is sent by mail.

@@ -50,7 +50,12 @@ def word(kind: str, code: object) -> str:
 
 def why(item: Any) -> str:
     """One sentence that says why an order waits; `item` has the columns of a work item."""
-    return sentences.why(item.rule, item.cause, item.effect, item.owner, gettext)
+    return sentence(item.rule, item.cause, item.effect, item.owner)
+
+
+def sentence(rule: str, cause: str, effect: str, owner: str) -> str:
+    """The same from the columns themselves."""
+    return sentences.why(rule, cause, effect, owner, gettext)
 
 
 def cause(code: str) -> str:
