@@ -13,6 +13,7 @@ from typing import Any
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from orders import models, store, wakeup
+from orders.failpoints import failpoint
 from orders.protocol.decision import BadEvent, decide
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Decision, EventInput, Outcome
@@ -152,6 +153,7 @@ def _run(said: Sequence[EventInput]) -> list[Outcome]:
     try:
         with transaction.atomic():
             found = store.lock(event.order_id for event in said)
+            failpoint("boundary.after_lock", said[0].event if said else "")
             missing = {event.order_id for event in said} - found.keys()
             if missing:
                 raise UnknownOrder(f"there is no order {', '.join(map(str, sorted(missing)))}")
@@ -163,7 +165,9 @@ def _run(said: Sequence[EventInput]) -> list[Outcome]:
                 promised = promised or any(map(owes_now, decisions))
             if promised:
                 transaction.on_commit(wakeup.wake, robust=True)
-            return [outcomes[place] for place in range(len(said))]
+            failpoint("boundary.before_commit", said[0].event if said else "")
+        failpoint("boundary.after_commit", said[0].event if said else "")
+        return [outcomes[place] for place in range(len(said))]
     except IntegrityError as error:
         constraint = getattr(getattr(error.__cause__, "diag", None), "constraint_name", None)
         if constraint in _REFERENCES:
@@ -194,6 +198,7 @@ def _decide_and_commit(said: Sequence[EventInput]) -> list[Decision]:
         now = snapshots.now
         for order_id, event in waiting.items():
             decided[order_id] = decide(snapshots[order_id], event, now)
+        failpoint("boundary.after_decide")
         moved = store.commit(decided[order_id] for order_id in waiting)
         waiting = {order_id: event for order_id, event in waiting.items() if order_id in moved}
         if not waiting:

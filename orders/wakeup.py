@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 
 LOOK = "orders.tasks.look"
+EXPIRES = 60  # seconds
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +62,8 @@ class _Sender:
                 broker_connection_timeout=1,
                 broker_transport_options={"socket_connect_timeout": 1, "socket_timeout": 1, "max_retries": 1},
             )
-        self._app.send_task(LOOK, retry=False, ignore_result=True)
+        # with no worker to take them, messages must not pile up: an old one says nothing the sweep does not know
+        self._app.send_task(LOOK, retry=False, ignore_result=True, expires=EXPIRES)
 
 
 _sender: _Sender | None = None
