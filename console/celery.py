@@ -1,4 +1,4 @@
-"""The Celery application: how messages travel. What they ask for is `orders.tasks`, how often `orders.schedule`.
+"""The Celery application: how messages travel. What they ask for: `orders.tasks`. When they are due: `orders.schedule`.
 
 A message means "look" and carries no state (protocol.md, section 5), so it may be lost, doubled or late. The values
 below are laws of the broker, not choices of an installation; that is why they are not read from the environment.

@@ -14,8 +14,6 @@ PYTHON = sys.executable
 MANAGE = [PYTHON, "manage.py"]
 CELERY = [PYTHON, "-m", "celery", "-A", "console.celery:app"]
 
-WORKER = "worker@demo"
-
 # A worker may be killed to see what happens; one that dies again and again is broken, and the demo says so.
 RESTARTS = 5
 RESTART_WINDOW = 60.0  # seconds
@@ -51,9 +49,15 @@ class Child:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
-    def stop(self) -> None:
-        if self.process:
-            process.stop(self.process, signal.SIGTERM, signal.SIGKILL, self.patience)
+    def wait_for_end(self) -> None:
+        """After `ask_to_stop`; a second SIGTERM would mean something else to Celery, so it is SIGKILL that insists."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(self.patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def sandbox(home: Path, port: int, public_url: str) -> Child:
@@ -69,17 +73,7 @@ def web(home: Path) -> Child:
 
 def worker(home: Path) -> Child:
     """Two pool processes: one that is held up by a slow provider leaves one for the rest."""
-    words = [
-        "worker",
-        "--hostname",
-        WORKER,
-        "--concurrency",
-        "2",
-        "--loglevel",
-        "INFO",
-        "--without-gossip",
-        "--without-mingle",
-    ]
+    words = ["worker", "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
     return Child("worker", [*CELERY, *words], home / "logs" / "worker.log", restarts=True)
 
 
