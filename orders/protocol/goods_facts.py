@@ -214,8 +214,8 @@ def recall_refused(book: Book, payload: Payload) -> Standing:
         return Standing.already()
     if recall.id != recalls[-1].id:
         return Standing.stale("older_ask")
-    if recall.state not in (PromiseState.DELIVERED, PromiseState.SUPERSEDED):
-        settle(book, recall, "refused")
+    if recall.state != PromiseState.SUPERSEDED:
+        settle(book, recall, "refused")  # also one whose own answer this is: a later ask needs a key of its own
     return Standing.new()
 
 
