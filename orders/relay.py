@@ -34,6 +34,8 @@ LINGER = 0.015  # seconds to gather further answers into one settlement
 POLL = 0.5  # seconds between looks for new work while calls are out
 NOT_YET = 5.0  # seconds before a promise that could not be claimed is considered again
 BUSY = 0.1  # the same for one whose order somebody else holds
+LOCK_PATIENCE = 2.0  # seconds without any other work before such orders are left to the next look
+ANNOUNCE_EVERY = 0.15  # seconds between two batches of announcements while calls are made
 POISON = 60.0  # the same for one that our own code stumbles over
 
 
@@ -187,24 +189,30 @@ class Relay:
         """Deliver until nothing is due, claiming nothing new after `seconds` or once `stop` is set."""
         self.tally = Tally()
         until = time.monotonic() + seconds
-        announced_at = float("-inf")
+        announced_at, worked_at = float("-inf"), time.monotonic()
         while True:
             claiming = time.monotonic() < until and not (stop is not None and stop.is_set())
+            found = 0
             if claiming:
-                self._guarded(self._claim_some)
-                if time.monotonic() - announced_at > LINGER * 10:
-                    self._guarded(self._announce_some)
+                found = self._guarded(self._claim_some)
+                if time.monotonic() - announced_at > ANNOUNCE_EVERY:
+                    found += self._guarded(self._announce_some)
                     announced_at = time.monotonic()
             self._take_back()
             if self._back:
-                self._guarded(self._settle_some)
-            if not self._out and not self._back:
-                if not claiming or not (self._busy() or self._guarded(self._announce_some)):
+                found += self._guarded(self._settle_some)
+            if found:
+                worked_at = time.monotonic()
+            if self._out or self._back:
+                if not claiming and time.monotonic() > until + _patience():
+                    return self.tally  # the database stays away: the leases run out, and the next look asks first
+            elif not claiming:
+                return self.tally
+            elif not found:
+                waiting = self._busy() and time.monotonic() - worked_at < LOCK_PATIENCE
+                if not waiting and not self._guarded(self._announce_some):
                     return self.tally
-                if self._busy():
-                    time.sleep(BUSY / 2)
-            if not claiming and time.monotonic() > until + _patience():
-                return self.tally  # the database stays away: the leases run out, and the next look asks first
+                time.sleep(BUSY / 2)
 
     def run(self, stop: threading.Event, each_round: Callable[[], None] = lambda: None) -> None:
         """Deliver until `stop` is set; then finish what is out. `each_round` is called at least every ten seconds."""
@@ -222,6 +230,7 @@ class Relay:
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _claim_some(self) -> int:
+        """Fill the free slots; returns how many promises were judged, those of locked orders not counted."""
         free = self.slots - len(self._out) - len(self._back)
         candidates = self._candidates(free) if free > 0 else []
         if not candidates:
@@ -236,7 +245,7 @@ class Relay:
         self.tally.claimed += len(claims)
         for claimed in claims:
             self._out[self._submit(claimed)] = claimed
-        return len(claims)
+        return sum(later.get(row.promise_id) != BUSY for row in candidates)
 
     def _candidates(self, free: int) -> list[Due]:
         """Up to `free` promises of different orders."""
@@ -298,7 +307,7 @@ class Relay:
             settled = len(pairs)
         self.tally.settled += settled
         self._back = [pair for pair in self._back if pair not in pairs]
-        return settled
+        return len(pairs)
 
     def _settle_one_by_one(self, pairs: Iterable[tuple[Claimed, Performed]]) -> int:
         """After a stumble: what cannot be settled stays claimed; its lease runs out, and its tries are bounded."""
@@ -330,7 +339,7 @@ class Relay:
         self._skip |= {promise: now + seconds for promise, seconds in later.items()}
 
     def _guarded(self, step: Callable[[], int]) -> int:
-        """Do a step with the database; when that is away, say so, let go of the connection and try again later."""
+        """Do a step with the database. When that is away, say so, let go of the connection, and ask for another turn."""
         try:
             return step()
         except (OperationalError, InterfaceError) as error:
@@ -340,7 +349,7 @@ class Relay:
             except Error:
                 connection.close()
             time.sleep(POLL)
-            return 0
+            return 1
 
 
 def _answer_of(future: Future[Performed], claimed: Claimed) -> Performed:

@@ -1,4 +1,4 @@
-"""From a claimed promise to the call: what a look-up before it means, for every effect, judged on its own and over HTTP."""
+"""From a claimed promise to the call: what a look-up before it means for every effect, judged alone and over HTTP."""
 
 import time
 
