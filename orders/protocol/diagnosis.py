@@ -183,7 +183,7 @@ def _has_next_try(row: Promise) -> bool:
 def _in_progress(book: Book) -> Promise | None:
     alive = [p for p in _binding(book) if p.state in (PromiseState.OPEN, PromiseState.CLAIMED, PromiseState.ACCEPTED)]
     asked = [p for p in alive if not str(p.effect).startswith("query")]
-    return (asked or alive or [None])[0]
+    return next(iter(asked or alive), None)
 
 
 def _has_clock(book: Book) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 from orders.protocol.machine import EventSpec, Machine, Rule, StateSpec
 from orders.protocol.vocabulary import (
@@ -224,9 +225,9 @@ def _events() -> dict[StrEnum, EventSpec]:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def _each(states: Iterable[State], event: Event, target: State | None = None, **parts: object) -> list[Rule]:
+def _each(states: Iterable[State], event: Event, target: State | None = None, **parts: Any) -> list[Rule]:
     """The same rule in several states."""
-    return [Rule(state, event, target, **parts) for state in states]  # type: ignore[arg-type]
+    return [Rule(state, event, target, **parts) for state in states]
 
 
 def _wishes() -> list[Rule]:
@@ -385,8 +386,12 @@ def _resolutions() -> list[Rule]:
 
 def _payment_facts() -> list[Rule]:
     captured = E.PAYMENT_CAPTURED
-    surplus = {"when": ("capture_unexpected",), "opens": D.UNEXPECTED_CAPTURE, "effects": ("return_surplus",)}
-    to_review = {"target": S.MANUAL_REVIEW, "result": R.NEEDS_REVIEW}
+    surplus: dict[str, Any] = {
+        "when": ("capture_unexpected",),
+        "opens": D.UNEXPECTED_CAPTURE,
+        "effects": ("return_surplus",),
+    }
+    to_review: dict[str, Any] = {"target": S.MANUAL_REVIEW, "result": R.NEEDS_REVIEW}
     rules = [
         Rule(
             S.PAYMENT_PENDING,
@@ -395,7 +400,7 @@ def _payment_facts() -> list[Rule]:
             when=("capture_sound",),
             effects=("request_fulfillment", "send_receipt"),
         ),
-        Rule(S.PAYMENT_PENDING, captured, when=("capture_unsound",), **to_review),  # type: ignore[arg-type]
+        Rule(S.PAYMENT_PENDING, captured, when=("capture_unsound",), **to_review),
         Rule(
             S.CANCELLATION_PENDING,
             captured,
@@ -403,18 +408,18 @@ def _payment_facts() -> list[Rule]:
             when=("capture_refundable",),
             effects=("refund_payment",),
         ),
-        Rule(S.CANCELLATION_PENDING, captured, when=("capture_not_refundable",), **to_review),  # type: ignore[arg-type]
+        Rule(S.CANCELLATION_PENDING, captured, when=("capture_not_refundable",), **to_review),
         *_each((S.PAYMENT_PENDING, S.CANCELLATION_PENDING), captured, **to_review, **surplus),
         Rule(S.MANUAL_REVIEW, captured, when=("capture_received",)),
-        Rule(S.MANUAL_REVIEW, captured, result=R.CONFLICT, code="unexpected_capture", **surplus),  # type: ignore[arg-type]
+        Rule(S.MANUAL_REVIEW, captured, result=R.CONFLICT, code="unexpected_capture", **surplus),
     ]
     elsewhere = [s for s in State if s not in CAPTURE_AWAITED]
     rules += _each(elsewhere, captured, when=("capture_received",))
     for state in elsewhere:
         if state in (S.SHIPPED, S.DELIVERED, S.CANCELLED, S.DRAFT):
-            rules.append(Rule(state, captured, result=R.CONFLICT, code="unexpected_capture", **surplus))  # type: ignore[arg-type]
+            rules.append(Rule(state, captured, result=R.CONFLICT, code="unexpected_capture", **surplus))
         else:
-            rules.append(Rule(state, captured, **to_review, **surplus))  # type: ignore[arg-type]
+            rules.append(Rule(state, captured, **to_review, **surplus))
     for event in (E.PAYMENT_FAILED, E.PAYMENT_VOIDED, E.PAYMENT_ABSENT):
         release = ("release_inventory",)
         rules += [
@@ -540,14 +545,14 @@ def _stock_facts() -> list[Rule]:
 
 def _goods_facts() -> list[Rule]:
     sent, arrived, failed = E.DISPATCHED, E.DELIVERY_CONFIRMED, E.DELIVERY_FAILED
-    to_review = {"target": S.MANUAL_REVIEW, "result": R.NEEDS_REVIEW}
-    surprise = {"opens": D.GOODS_LEFT, "effects": ("hold_unsent_refunds",)}
+    to_review: dict[str, Any] = {"target": S.MANUAL_REVIEW, "result": R.NEEDS_REVIEW}
+    surprise: dict[str, Any] = {"opens": D.GOODS_LEFT, "effects": ("hold_unsent_refunds",)}
     rules = [
         Rule(S.FULFILLMENT_PENDING, sent, S.SHIPPED, effects=("notify_shipped",)),
         Rule(S.RECALL_PENDING, sent, S.SHIPPED, effects=("notify_too_late",)),
         *_each((S.FULFILLMENT_PENDING, S.RECALL_PENDING, S.SHIPPED), arrived, S.DELIVERED),
         *_each((S.FULFILLMENT_PENDING, S.RECALL_PENDING, S.SHIPPED), failed, **to_review),
-        *(Rule(S.REFUND_PENDING, event, **to_review, **surprise) for event in (sent, arrived)),  # type: ignore[arg-type]
+        *(Rule(S.REFUND_PENDING, event, **to_review, **surprise) for event in (sent, arrived)),
         Rule(S.REFUND_PENDING, failed, result=R.ILLEGAL, code="no_rule", opens=D.GOODS_LEFT),
     ]
     for event in (sent, arrived, failed):
@@ -561,11 +566,11 @@ def _goods_facts() -> list[Rule]:
         Rule(S.DELIVERED, arrived, result=R.ALREADY_APPLIED),
         Rule(S.DELIVERED, failed, result=R.ILLEGAL, code="no_rule", opens=D.GOODS_LEFT),
     ]
-    stale = {"result": R.STALE, "code": "not_awaited"}
+    stale: dict[str, Any] = {"result": R.STALE, "code": "not_awaited"}
     asked = (S.FULFILLMENT_PENDING, S.RECALL_PENDING, S.MANUAL_REVIEW)
     for event in (E.FULFILLMENT_REFUSED, E.FULFILLMENT_RECALLED):
         rules += [
-            Rule(S.FULFILLMENT_PENDING, event, **to_review),  # type: ignore[arg-type]
+            Rule(S.FULFILLMENT_PENDING, event, **to_review),
             Rule(S.RECALL_PENDING, event, S.REFUND_PENDING, when=("money_held",), effects=("refund_payment",)),
             Rule(S.RECALL_PENDING, event, S.CANCELLED, when=("no_money_held",), effects=("release_inventory",)),
             Rule(S.MANUAL_REVIEW, event),
@@ -584,7 +589,7 @@ def _goods_facts() -> list[Rule]:
             E.RECALL_REFUSED,
             when=("fulfilment_falls",),
             effects=("note_recall_refused",),
-            **to_review,  # type: ignore[arg-type]
+            **to_review,
         ),
         Rule(S.MANUAL_REVIEW, E.RECALL_REFUSED, effects=("note_recall_refused",)),
         *_each([s for s in State if s not in (S.RECALL_PENDING, S.MANUAL_REVIEW)], E.RECALL_REFUSED, **stale),

@@ -179,7 +179,8 @@ class Machine:
         return found
 
     def _ambiguity(self) -> list[str]:
-        found, seen = [], {}
+        found: list[str] = []
+        seen: dict[tuple[StrEnum, StrEnum | None], StrEnum] = {}
         for rule in self.rules:
             if not rule.by_target:
                 continue

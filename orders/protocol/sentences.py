@@ -7,7 +7,7 @@ tools; whoever shows a sentence passes its own `translate`. What would make a gu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from orders.protocol.vocabulary import Effect, Event, Owner
 from orders.protocol.words import DISCREPANCIES, EFFECTS
@@ -208,6 +208,11 @@ _OTHER_CAUSES: dict[str, str] = {
     "stranded": _("nothing will happen by itself"),
     "late_delivery": _("no delivery was confirmed in time"),
 }
+_CAUSES: dict[str, str] = {
+    **{str(kind): text for kind, text in DISCREPANCIES.items()},
+    **{str(event): text for event, text in {**DEADLINES, **REVIEW_CAUSES}.items()},
+    **_OTHER_CAUSES,
+}
 
 
 def cause(code: str, translate: Translate = _same) -> str:
@@ -215,8 +220,7 @@ def cause(code: str, translate: Translate = _same) -> str:
     event, _space, rest = code.partition(" ")
     if rest and event in EFFECTS:  # "refund_payment refused", "void_payment out of tries": no error is known
         return translate(_("no reason was given"))
-    found: Mapping[str, str] = {**DISCREPANCIES, **DEADLINES, **REVIEW_CAUSES, **_OTHER_CAUSES}
-    return translate(found[code]) if code in found else error(code, translate)
+    return translate(_CAUSES[code]) if code in _CAUSES else error(code, translate)
 
 
 def why(rule: str, cause_code: str, effect: str, owner: str, translate: Translate = _same) -> str:

@@ -16,7 +16,8 @@ def _length(book: Book, kind: Event, rounds: int) -> timedelta | None:
     length = book.policies.clocks.get(kind)
     if length is not None and kind == Event.REFUND_QUERY:
         # refunds take days: ask less and less often, up to a cap
-        return min(length * 2 ** min(rounds, 16), max(length, book.policies.refund_query_cap))
+        factor: int = 1 << min(rounds, 16)
+        return min(length * factor, max(length, book.policies.refund_query_cap))
     return length
 
 
