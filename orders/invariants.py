@@ -8,10 +8,11 @@ Run by the command, by the page, and after every test that touches an order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 from orders import guard_drift, models, store
 from orders.invariant_sql import SQL, Invariant
@@ -84,6 +85,21 @@ def breaches(invariant: Invariant) -> list[Breach]:
 
 
 def run(only: Iterable[str] | None = None) -> dict[str, list[Breach]]:
-    """Every invariant (or those named) with the rows that break it."""
+    """Every invariant (or those named) with the rows that break it, all of them asked about one moment.
+
+    Within a transaction of the caller it is that one's view, statement by statement.
+    """
     names = list(ALL) if only is None else list(only)
-    return {name: breaches(ALL[name]) for name in names}
+    with _one_moment():
+        return {name: breaches(ALL[name]) for name in names}
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """While others write, facts read in one statement and what was computed from them read in the next would differ."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield

@@ -2,12 +2,14 @@
 
 import json
 from io import StringIO
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from orders import invariants, triggers
+from orders import invariants, store, triggers
 from orders.boundary import apply
 from orders.testing.builders import BUYER, OPERATOR, adopted, draft
 from orders.testing.invariants import EVERY_TIME, broken
@@ -150,3 +152,24 @@ def test_the_command_refuses_an_unknown_name():
     code, _, error = command("nonsense")
     assert code == 2
     assert "no invariant is called nonsense" in error
+
+
+@pytest.mark.django_db(transaction=True)
+def test_all_are_asked_about_one_moment_while_others_write(monkeypatch):
+    order = adopted("payment_pending")
+
+    def cancel():
+        apply(order.pk, "cancellation_requested", identity="api:c1", actor=BUYER)
+        connection.close()
+
+    def read_and_let_another_write(ids):
+        found = store.read(ids)
+        other = Thread(target=cancel)
+        other.start()
+        other.join()
+        return found
+
+    monkeypatch.setattr(invariants, "store", SimpleNamespace(read=read_and_let_another_write))
+    assert not invariants.run(["work_items_are_computed"])["work_items_are_computed"]
+    order.refresh_from_db()
+    assert order.state == "cancellation_pending"
