@@ -1,6 +1,7 @@
 """Starts the demo's processes in order, tells when all of them answer, watches them, and stops them in order."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from console.demo.children import MANAGE, Child, beat, sandbox, traffic, web, worker
+from console.demo.policy import POLICY
 from console.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, process
 from console.embedded.session import ROOT, keep_environment
 
@@ -69,9 +71,11 @@ class Supervisor:
         self._start_servers()
         self._add(sandbox(self.home, self.sandbox_port, self.public_url))
         self._command("migrate", [*MANAGE, "migrate", "--verbosity", "1"])
-        for child in (web(self.home), worker(self.home), beat(self.home)):
-            self._add(child)
+        self._add(web(self.home))
+        self._add(beat(self.home))
+        # The orders are told from their beginning to where they are stuck, and a worker would run ahead of the story.
         self._command("data", [*MANAGE, "demo_data", "--orders", str(orders), "--seed", str(seed)])
+        self._add(worker(self.home))
         self._wait("web", lambda: answers(self.port))
         self._wait("sandbox", lambda: answers(self.sandbox_port))
         self._wait("worker", self._worker_works, timeout=60)
@@ -204,6 +208,7 @@ def prepare_environment(home: Path, local: dict[str, str], port: int, sandbox_po
         "UNSTUCK_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "UNSTUCK_PROVIDER_URL": url,
         "UNSTUCK_WAREHOUSE_URL": url,
+        "UNSTUCK_POLICY": json.dumps(POLICY),
         "ALLOWED_HOSTS": "127.0.0.1,localhost",
     }
     keep_environment(home, ours)
