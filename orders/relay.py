@@ -339,7 +339,7 @@ class Relay:
         self._skip |= {promise: now + seconds for promise, seconds in later.items()}
 
     def _guarded(self, step: Callable[[], int]) -> int:
-        """Do a step with the database. When that is away, say so, let go of the connection, and ask for another turn."""
+        """Do a step with the database; when that is away, let go of the connection and ask for another turn."""
         try:
             return step()
         except (OperationalError, InterfaceError) as error:
