@@ -31,6 +31,7 @@ def main(words: list[str]) -> int:
         local = local_environment(HOME)
         local.setdefault("UNSTUCK_DEMO_PASSWORD", f"unstuck-{secrets.token_hex(4)}")
         environment = prepare_environment(HOME, local, port, sandbox_port)
+        local.setdefault("UNSTUCK_API_TOKEN", secrets.token_urlsafe(24))
         supervisor = Supervisor(HOME, environment, port, sandbox_port)
         return supervisor.run(options.orders, options.seed, options.traffic, options.check)
     except EmbeddedError as error:
