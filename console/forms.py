@@ -1,0 +1,75 @@
+"""What a person fills in before a repair: reason code and words, and the hidden marks of what was seen.
+
+Shapes only. Whether the repair is legal is asked of the core, whose answer about a field is put beside that field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from orders.protocol.repair_table import RepairCommand
+from orders.repairs import REASON_LIMIT, Offer
+
+
+class RepairForm(forms.Form):
+    """One repair: why, in a code and in words, and what the person saw when the form was opened."""
+
+    use_required_attribute = True
+    reason_code = forms.ChoiceField(
+        label=_("Reason"),
+        error_messages={"required": _("Choose a reason."), "invalid_choice": _("Choose one of the reasons offered.")},
+        widget=forms.Select(attrs={"class": "form-select"}),
+    )
+    reason = forms.CharField(
+        label=_("In your words"),
+        max_length=REASON_LIMIT,
+        error_messages={
+            "required": _("Say why, in your own words."),
+            "max_length": _("At most %(limit_value)d characters; these are %(show_value)d."),
+            "null_characters_not_allowed": _("It holds characters that cannot be kept; type it anew."),
+        },
+        widget=forms.Textarea(attrs={"class": "form-control", "rows": 3}),
+    )
+    request_id = forms.CharField(max_length=100, widget=forms.HiddenInput)
+    seen_version = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
+    promise = forms.CharField(max_length=500, required=False, widget=forms.HiddenInput)
+    revision = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
+
+    def __init__(self, command: RepairCommand, ways: list[Offer], *args: Any, **kwargs: Any) -> None:
+        """`ways` are the outcomes a person chooses between (how to resolve a review); empty where there is one only."""
+        super().__init__(*args, **kwargs)
+        self.command = command
+        self.fields["reason_code"].choices = [("", _("Choose a reason")), *command.reason_codes]
+        if ways:
+            self.fields["to"] = forms.ChoiceField(
+                label=_("How to resolve it"),
+                choices=[("", _("Choose how")), *((str(way.payload["to"]), way.label) for way in ways)],
+                error_messages={"required": _("Choose how."), "invalid_choice": _("This way is not open now.")},
+                widget=forms.Select(attrs={"class": "form-select"}),
+            )
+            self.order_fields(["to", "reason_code", "reason"])
+        for name, field in self.fields.items():
+            if not field.widget.is_hidden:
+                field.widget.attrs["aria-describedby"] = f"{name}-told"
+
+    def payload(self) -> dict[str, Any]:
+        """What the command is about, without what was left empty. Call it after is_valid()."""
+        names = ("promise", "revision", "to")
+        return {name: value for name in names if (value := self.cleaned_data.get(name)) not in (None, "")}
+
+
+def opening(offer: Offer | None, version: int) -> Mapping[str, Any]:
+    """What a fresh form starts with: a request id of its own, and what the person sees now."""
+    payload = offer.payload if offer is not None else {}
+    return {
+        "request_id": str(uuid4()),
+        "seen_version": version,
+        "promise": payload.get("promise", ""),
+        "revision": payload.get("revision"),
+        "to": payload.get("to", ""),
+    }
