@@ -105,8 +105,11 @@ class Reading:
         return any(name != "sort" for name in self.given)
 
 
-def read(data: QueryDict, extra: Iterable[str] = ()) -> Reading:
-    """The address of a queue page; `extra` names what else this page may be asked with."""
+def read(data: QueryDict, *, names: Iterable[str] = (), extra: Iterable[str] = (), order: str = "") -> Reading:
+    """The address of a list. `names` are the filters this page has (all, when empty), `extra` what else it may be
+    asked with; `order` names the one way it is sorted, where that is no choice.
+    """
+    readers = {name: READERS[name] for name in names} if names else READERS
     values: dict[str, Any] = {}
     given: dict[str, str] = {}
     problems: list[str] = []
@@ -114,26 +117,26 @@ def read(data: QueryDict, extra: Iterable[str] = ()) -> Reading:
         texts = [text.strip() for text in data.getlist(name) if text.strip()]
         if name in extra or name in _PLACE or not texts:
             continue
-        if name not in READERS:
+        if name not in readers:
             problems.append(_("“%(name)s” is not a filter of this page.") % {"name": shown(name)})
             continue
         given[name] = ",".join(texts)
         try:
-            values[name] = READERS[name](texts)
+            values[name] = readers[name](texts)
         except Unreadable as error:
             problems.append(str(error))
     problems += _amounts(values)
     filters = Filters(**values)
     cursor = None
     try:
-        cursor = read_cursor(data, filters.sort)
+        cursor = read_cursor(data, order or filters.sort)
     except Unreadable as error:
         problems.append(str(error))
     return Reading(filters, cursor, tuple(problems), given)
 
 
 def read_cursor(data: QueryDict, sort: str) -> Cursor | None:
-    """The place an address names. Raises Unreadable for one that was changed or belongs to another order of the list."""
+    """The place an address names. Raises Unreadable for one that was changed or is of a list in another order."""
     found = [(name, text) for name in _PLACE for text in data.getlist(name) if text]
     if not found:
         return None
@@ -179,7 +182,7 @@ def codes(kind: str, allowed: Iterable[StrEnum]) -> Callable[[list[str]], tuple[
         wanted = dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip())
         for part in wanted:
             if part not in known:
-                raise Unreadable(_("“%(value)s” is not a %(kind)s.") % {"value": shown(part), "kind": kind_word(kind)})
+                raise Unreadable(_("“%(value)s” is not a known %(kind)s.") % {"value": shown(part), "kind": kind_word(kind)})
         return tuple(wanted)
 
     return read_codes

@@ -1,13 +1,13 @@
-"""The queue's columns, and its rows made ready for the template: every word, length and figure computed once per row.
+"""The queue's columns, and its rows made ready for the template: every word, length and figure computed once.
 
-django-tables2 declares columns, headings and what can be sorted; the body is not rendered by it (two milliseconds a row)
-but by one template from the rows prepared here.
+django-tables2 declares columns, headings and what can be sorted; the body is not rendered by it (two milliseconds a
+row) but by one template from the rows prepared here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -23,8 +23,8 @@ from console import masking, wording
 from console.formats import age_text, money_html, until_html
 from console.queries.queue import QueuePage, StoppedGate
 from console.templatetags.console import icon
-from orders.protocol.vocabulary import Mark, Wait
 from orders.protocol.repair_table import COMMANDS
+from orders.protocol.vocabulary import Mark, Wait
 
 ICONS = {
     Wait.EVIDENCE_CONFLICT: ("conflict", "critical"),
@@ -35,7 +35,6 @@ ICONS = {
 }
 LINE = 140  # characters of an error shown in its row; the whole text is one click away
 BAR, AIM = 150, 100  # width of an age bar, and where on it the target is
-_GATE = icon("gate", "warn")
 
 
 class QueueTable(tables.Table):
@@ -53,7 +52,7 @@ class QueueTable(tables.Table):
 
 
 def headings(sort: str) -> list[dict[str, Any]]:
-    """The columns with their words; of a sortable one the sort its heading leads to, of the sorted one its direction."""
+    """The columns with their words; the sort that a sortable one leads to, the direction of the one sorted by."""
     found = []
     for column in QueueTable([], order_by=sort).columns:
         direction = ""
@@ -100,7 +99,7 @@ def _row(item: dict[str, Any], buyer: tuple[str, str], now: datetime, gates: Seq
         "href": href,
         "buyer": masking.name(buyer[0]) or masking.email(buyer[1]),
         "state": wording.word("state", item["state"]),
-        "icon": _GATE if held_back else icon(*ICONS[wait]),
+        "icon": icon("gate", "warn") if held_back else icon(*ICONS[wait]),
         "why": why,
         "rule": item["rule"],
         "wait": ", ".join([wording.word("wait", wait), *(wording.word("mark", mark).lower() for mark in marks)]),
@@ -149,18 +148,24 @@ def _age(entered: datetime, breach: datetime | None, late: bool, now: datetime) 
     """How long it is in its state, and the bar: to the tick at its target, the overrun taller and in words, too."""
     age = now - entered
     if breach is None:
-        return format_html('<span class="ageline">{}</span>', age_text(age))
-    target, words = breach - entered, age_text(breach - now)
+        return format_html('<span class="ageline">{}</span>', _brief(age))
+    target, words = breach - entered, _brief(breach - now)
     rest = "+" + words if late else _("%(age)s left") % {"age": words}
     share = age / target if target else 2.0
     return format_html(
         '<span class="ageline">{} <span class="{} small">{}</span></span><span class="visually-hidden">{}</span>{}',
-        age_text(age),
+        _brief(age),
         "critical" if late else "muted",
         rest,
         _("target %(age)s") % {"age": age_text(target)},
         _bar(min(max(round(share * AIM), 0), BAR)),
     )
+
+
+def _brief(length: timedelta) -> str:
+    """A length in words that fit the column: beside ten hours minutes do not matter."""
+    seconds = abs(int(length.total_seconds()))
+    return age_text(seconds - seconds % 3600 if seconds >= 36_000 else seconds)
 
 
 @cache

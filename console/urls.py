@@ -8,11 +8,12 @@ from allauth.account import views as account
 from django.urls import include, path
 
 from console.admin import site
-from console.views import queue, session
+from console.views import queue, search, session
 
 urlpatterns = [
     path("", queue.queue, name="queue"),
     path("queue/count/", queue.queue_count, name="queue-count"),
+    path("orders/", search.orders, name="orders"),
     path("healthz", session.healthz, name="healthz"),
     path("preferences/", session.preferences, name="preferences"),
     # Only what is needed of allauth: nobody signs up, and nothing is sent by mail.

@@ -17,7 +17,7 @@ from console.filters import Cursor
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a list is sorted: by `column`, ties by `id`, both in one direction; `name` is the sort's name in addresses."""
+    """How a list is sorted: by `column`, ties by `id`, in one direction; `name` is the sort's name in addresses."""
 
     name: str
     column: str

@@ -213,12 +213,12 @@ def count(wanted: Q, now: datetime, gates: Sequence[StoppedGate], ahead: Q | Non
         "n": Count("*"),
         "money": Sum("amount"),
         "oldest": Min("entered_state_at"),
-        "matching": Count("*", filter=wanted) if wanted else Count("*"),
+        "matching": Count("pk", filter=wanted),
     }
     if ahead is not None:
-        numbers["ahead"] = Count("*", filter=wanted & ahead)
+        numbers["ahead"] = Count("pk", filter=wanted & ahead)
     for i, gate in enumerate(gates):
-        numbers[f"gate_{i}"] = Count("*", filter=gate.condition())
+        numbers[f"gate_{i}"] = Count("pk", filter=gate.condition())
         numbers[f"gate_{i}_money"] = Sum("amount", filter=gate.condition())
     late = ExpressionWrapper(Q(breach_at__isnull=False, breach_at__lte=now), output_field=BooleanField())
     groups = WorkItem.objects.annotate(late=late).values("wait", "late", "currency").annotate(**numbers).order_by()
@@ -245,6 +245,6 @@ def changed(filters: Filters, since: datetime, now: datetime, gates: Sequence[St
     """How many match now, and how many of those entered their state after `since`."""
     wanted = condition(filters, now, gates)
     found = WorkItem.objects.filter(wanted).aggregate(
-        matching=Count("*"), entered=Count("*", filter=Q(entered_state_at__gt=since))
+        matching=Count("*"), entered=Count("pk", filter=Q(entered_state_at__gt=since))
     )
     return found["matching"], found["entered"]

@@ -18,7 +18,11 @@ from orders.models import BuyerDetails, Order
 
 PER_PAGE = 50
 NEWEST_FIRST = keyset.Order("created", "created_at", "id", descending=True, nullable=False)
-COLUMNS = ("id", "number", "channel", "state", "currency", "total", "created_at", "entered_state_at", "provider")
+COLUMNS = (
+    *("id", "number", "channel", "external_ref", "state", "currency", "total", "created_at", "entered_state_at"),
+    *("buyer__name", "buyer__email"),
+    *(f"work_item__{name}" for name in ("wait", "rule", "cause", "effect", "owner")),
+)
 _SHORT = 3  # what is shorter than a trigram is looked for at the beginning of a name only
 
 # The orders that something typed by a person may mean. Numbers also by their beginning, names and addresses by any
@@ -61,7 +65,7 @@ def _literal(text: str) -> str:
 
 
 def page(q: str, states: Sequence[str], cursor: Cursor | None) -> keyset.Slice:
-    """All orders that match, live or finished, newest first."""
+    """All orders that match, live or finished, newest first, with their buyer and why they wait if they do."""
     condition = Q(state__in=states) if states else Q()
     if q:
         condition &= found(q, "id")

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from console import filters, tables
-from console.formats import age_text, money_html, moment_text
+from console.formats import age_text, money_html
 from console.queries import queue as queries
 from console.views.base import render_page, wants_fragment
 from console.wording import word
@@ -83,7 +83,6 @@ def context(reading: filters.Reading, page: queries.QueuePage) -> dict[str, Any]
         "selects": [_select(name, given) for name in IN_BAR],
         "more_selects": [_select(name, given) for name in ("wait", "mark")],
         "given": given,
-        "more_open": any(name in given for name in ("cause", "target", "age", "currency", "least", "most")),
         "sorts": _sorts(reading.filters.sort),
         "matching": counts.matching,
         "first": page.first,
@@ -255,7 +254,3 @@ def _number(text: str) -> int:
         raise BadRequest(_("“n” is not a number of orders."))
     return int(text)
 
-
-def count_words(since: datetime) -> str:
-    """As of when the list is."""
-    return _("As of %(time)s") % {"time": moment_text(since, "time")}

@@ -75,7 +75,7 @@ def _born(columns: dict[str, Any], order_id: int, now: datetime) -> Any:
         **columns,
     }
     values = {name: now + value if isinstance(value, timedelta) else value for name, value in values.items()}
-    number = values["number"] = values.get("number") or f"{48_000 + order_id}"
+    number = values["number"] = values.get("number") or f"{50_000 + order_id}"
     order = Order(
         id=order_id,
         number=number,
