@@ -30,8 +30,8 @@ def main(words: list[str]) -> int:
             erase()
         local = local_environment(HOME)
         local.setdefault("UNSTUCK_DEMO_PASSWORD", f"unstuck-{secrets.token_hex(4)}")
-        environment = prepare_environment(HOME, local, port, sandbox_port)
         local.setdefault("UNSTUCK_API_TOKEN", secrets.token_urlsafe(24))
+        environment = prepare_environment(HOME, local, port, sandbox_port)
         supervisor = Supervisor(HOME, environment, port, sandbox_port)
         return supervisor.run(options.orders, options.seed, options.traffic, options.check)
     except EmbeddedError as error:
