@@ -14,7 +14,8 @@ from orders.protocol import delivery
 from orders.testing import builders
 from tests.orders.stage import captured, deliver, let_pass, owing_a_refund, paying, promise, say, states, turned_clock
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
+committed = pytest.mark.django_db(transaction=True)  # other threads and sessions see only what is committed
 
 
 @pytest.fixture(autouse=True)
@@ -237,6 +238,7 @@ def test_a_slow_worker_whose_lease_ran_out_changes_nothing(stand_in):
     assert stand_in.ledger.effects()["refund_payment"] == 1
 
 
+@committed
 def test_two_relays_never_deliver_one_promise_twice(stand_in):
     orders = [paying(f"T-{n}") for n in range(60)]
 
@@ -265,6 +267,7 @@ def test_a_promise_that_has_to_wait_holds_up_no_other(stand_in, settings):
     assert {states(order)["void_payment"] for order in waiting} == {"open"}
 
 
+@committed
 def test_an_order_somebody_holds_is_left_for_later(stand_in):
     held, free = paying("held"), paying("free")
     locked, done = threading.Event(), threading.Event()
@@ -321,6 +324,7 @@ def test_an_order_our_code_stumbles_over_holds_up_no_other(stand_in, monkeypatch
     assert stand_in.ledger.doubled() == []
 
 
+@committed
 @pytest.mark.parametrize("point", ["relay.before_claim", "relay.in_claim", "relay.before_settle", "relay.in_settle"])
 def test_a_lost_database_session_loses_no_answer(stand_in, point):
     order = paying()
