@@ -35,6 +35,8 @@ def main(words: list[str]) -> int:
     except EmbeddedError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 def run(command: list[str], environment: dict[str, str]) -> int:
@@ -42,15 +44,27 @@ def run(command: list[str], environment: dict[str, str]) -> int:
 
     Ctrl-C reaches the command itself, which decides what it means; SIGTERM is handed on.
     """
-    child = subprocess.Popen(process.dying_with_parent(command, "TERM"), env=environment, cwd=ROOT)
+    asked: list[int] = []
+    children: list[subprocess.Popen[bytes]] = []
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        child.send_signal(number)
+        asked.append(number)
+        for child in children:
+            child.send_signal(number)
 
-    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, hand_on)
+    def leave_it(number: int, frame: FrameType | None) -> None:
+        """A handler and not SIG_IGN, which the command would inherit."""
+
+    # Before the command starts, so that a signal in between is not the end of us alone.
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, leave_it),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, hand_on),
+    }
     try:
+        child = subprocess.Popen(process.dying_with_parent(command, "TERM"), env=environment, cwd=ROOT)
+        children.append(child)
+        for number in asked:
+            child.send_signal(number)
         code = child.wait()
     finally:
         for sign, handler in before.items():
