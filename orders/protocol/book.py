@@ -44,7 +44,15 @@ UNPAID = frozenset({RefundState.PROMISED, RefundState.PROCESSING})
 RELEASABLE = frozenset({ReservationState.REQUESTED, ReservationState.HELD, ReservationState.LAPSED})
 ATTEMPT_OPEN = frozenset({AttemptState.PENDING, AttemptState.PROCESSING})
 
+# what ended an ask so that nothing more comes of it
+OVER = frozenset({"refused", "recalled", "absent", "dispatched"})
+
 Row = TypeVar("Row", Attempt, Capture, Refund, Reservation, Dispatch, Dispute, Promise, Timer, Discrepancy)
+
+
+def may_still_happen(ask: Promise) -> bool:
+    """Open, on hold, in a call, accepted or of unknown outcome; not one whose tries surely had no effect."""
+    return ask.outcome not in OVER and (ask.state in LIVE or ask.state == PromiseState.DELIVERED or ask.unknown)
 
 
 class Book:
@@ -177,12 +185,18 @@ class Book:
         """What can be returned now, in the order's currency."""
         return sum(self.remainder(c) for c in self.captures if c.currency == self.order.currency)
 
-    def paid_in_full(self, without: Capture | None = None) -> bool:
-        """True when the money held covers the total, optionally leaving one capture out."""
-        rest = self.money_held(self.order.currency)
-        if without is not None and without.currency == self.order.currency:
-            rest -= self.held(without)
-        return rest >= self.order.total
+    def paid_in_full(self) -> bool:
+        """True when captured - returned - promised is exactly the total: what is on its way back pays for nothing."""
+        return self._kept() == self.order.total
+
+    def covers_total(self, without: Capture | None = None) -> bool:
+        """True when what was captured and stays is at least the total, optionally leaving one capture out."""
+        return self._kept(without) >= self.order.total
+
+    def _kept(self, without: Capture | None = None) -> int:
+        """Captured - returned - promised, in the order's currency."""
+        own = [c for c in self.captures if c.currency == self.order.currency]
+        return sum(c.amount - self.returned(c) - self.promised(c) for c in own if without is None or c.id != without.id)
 
     def capture_by_ref(self, ref: str) -> Capture | None:
         """The capture with the provider's id."""
@@ -228,8 +242,12 @@ class Book:
     # -- stock and goods -----------------------------------------------------------------------------------------------
 
     def stock_held(self) -> bool:
-        """True while a hold stands."""
-        return any(r.state == ReservationState.HELD for r in self.reservations)
+        """True while a hold stands that is not being given back."""
+        return any(r.state == ReservationState.HELD and not self._being_released(r) for r in self.reservations)
+
+    def _being_released(self, hold: Reservation) -> bool:
+        releases = (p for p in self.asks(Effect.RELEASE_INVENTORY) if p.subject == hold.ref)
+        return any(p.state in LIVE or p.state == PromiseState.EXHAUSTED or p.unknown for p in releases)
 
     def reservation_by_ref(self, ref: str) -> Reservation | None:
         """The hold with our reference."""
@@ -252,11 +270,7 @@ class Book:
         """True while the warehouse may still send goods because of an ask of ours."""
         if self.dispatched():
             return False
-        ended = ("refused", "recalled", "absent", "dispatched")
-        over = (PromiseState.SUPERSEDED, PromiseState.ABANDONED)
-        return any(
-            p.outcome not in ended and (p.state not in over or p.unknown) for p in self.asks(Effect.REQUEST_FULFILLMENT)
-        )
+        return any(may_still_happen(p) for p in self.asks(Effect.REQUEST_FULFILLMENT))
 
     def recall_unanswered(self) -> bool:
         """True while a recall has neither stopped the goods nor been refused."""

@@ -150,7 +150,7 @@ def _exhausted(book: Book) -> _Answer | None:
 
 
 def _replaced(book: Book, row: Promise) -> bool:
-    """A refund that failed no longer matters once its capture has nothing left to promise."""
+    """A refund that failed no longer matters once it was made again, or its capture has nothing left to promise."""
     if row.effect != Effect.REFUND_PAYMENT:
         return False
     refund = book.refund_of_promise(row)
@@ -158,7 +158,9 @@ def _replaced(book: Book, row: Promise) -> bool:
         return True
     if refund.state in UNPAID:
         return False
-    return book.remainder(book.capture_by_id(refund.capture_id)) == 0
+    capture = book.capture_by_id(refund.capture_id)
+    again = (r for r in book.refunds_of(capture) if r.n > refund.n and not r.elsewhere)
+    return book.remainder(capture) == 0 or any(r.state in (*UNPAID, RefundState.SUCCEEDED) for r in again)
 
 
 def _binding(book: Book) -> list[Promise]:

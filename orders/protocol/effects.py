@@ -173,7 +173,7 @@ def rely_on_captures(book: Book, payload: Payload) -> None:
     kinds = (DiscrepancyKind.ORPHAN_CAPTURE, DiscrepancyKind.UNEXPECTED_CAPTURE, DiscrepancyKind.AMOUNT_MISMATCH)
     for row in book.discrepancies:
         capture = book.capture_by_ref(row.subject)
-        if row.kind not in kinds or capture is None or book.paid_in_full(without=capture):
+        if row.kind not in kinds or capture is None or book.covers_total(without=capture):
             continue
         book.close_discrepancy(row, "the fulfilment relies on this capture")
 
@@ -185,6 +185,9 @@ def request_fulfillment(book: Book, payload: Payload) -> None:
     """Ask the warehouse to ship, unless an ask is live."""
     if live_ask(book, Effect.REQUEST_FULFILLMENT) is not None:
         return
+    for spent in book.asks(Effect.REQUEST_FULFILLMENT):
+        if spent.state == PromiseState.EXHAUSTED:
+            supersede(book, spent, "asked again")
     number = book.order.number
     key, outward = ask_again_key(book, Effect.REQUEST_FULFILLMENT, number, "fulfil")
     body = {"order": number, "ask": outward}

@@ -32,7 +32,7 @@ def automatic_refund_allowed(book: Book, currency: str) -> bool:
 
 def surplus_may_go_back(book: Book, capture: Capture) -> bool:
     """A surplus capture may be returned unless a fulfilment relies on it."""
-    return book.paid_in_full(without=capture) or not (book.may_ship() or book.dispatched())
+    return book.covers_total(without=capture) or not (book.may_ship() or book.dispatched())
 
 
 def _booked_kind(book: Book) -> CaptureKind | None:
@@ -59,6 +59,10 @@ def _fulfilment_stands(book: Book) -> bool:
     return book.may_ship() and book.paid_in_full() and book.open_dispute() is None and not _lost_dispute(book)
 
 
+def _total_held(book: Book) -> bool:
+    return book.money_held(book.order.currency) >= book.order.total
+
+
 def _amount_refundable(book: Book, payload: Mapping[str, Any]) -> bool:
     currency = payload.get("currency") or book.order.currency
     return currency == book.order.currency and 0 < payload.get("amount", 0) <= book.refundable()
@@ -76,8 +80,9 @@ GUARDS: dict[str, Guard] = {
     # money
     "no_money_held": _fact(lambda b: b.money_held() == 0, "no money of the buyer is held"),
     "money_held": _fact(lambda b: b.money_held() > 0, "money of the buyer is held"),
-    "paid_in_full": _fact(lambda b: b.paid_in_full(), "the money held covers the total"),
-    "not_paid_in_full": _fact(lambda b: not b.paid_in_full(), "the money held no longer covers the total"),
+    "paid_in_full": _fact(lambda b: b.paid_in_full(), "what was paid and stays is exactly the total"),
+    "total_held": _fact(lambda b: _total_held(b), "the money held covers the total"),
+    "total_not_held": _fact(lambda b: not _total_held(b), "the money held no longer covers the total"),
     "amount_refundable": Guard(
         _amount_refundable, "the amount is above zero, at most what is refundable, in the order's currency"
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orders.protocol.book import LIVE, UNPAID, Book
+from orders.protocol.book import UNPAID, Book, may_still_happen
 from orders.protocol.lifecycle import ASKS, OPPOSITES, ORDER
 from orders.protocol.snapshot import Capture, Promise, Refund
 from orders.protocol.timers import stop
@@ -331,10 +331,4 @@ def withdraw_refund(book: Book, refund: Refund, why: str) -> None:
 
 def live_ask(book: Book, effect: Effect) -> Promise | None:
     """A promise of this effect whose outcome may still come true."""
-    for row in book.asks(effect):
-        ended = row.outcome in ("refused", "recalled", "absent", "dispatched")
-        if not ended and (
-            row.state in LIVE or row.state in (PromiseState.DELIVERED, PromiseState.EXHAUSTED) or row.unknown
-        ):
-            return row
-    return None
+    return next((row for row in book.asks(effect) if may_still_happen(row)), None)

@@ -77,8 +77,9 @@ REFUSALS: dict[str, str] = {
 GUARD_REFUSALS: dict[str, str] = {
     "no_money_held": _("money of the buyer is held"),
     "money_held": _("no money of the buyer is held"),
-    "paid_in_full": _("the money held does not cover the total"),
-    "not_paid_in_full": _("the money held still covers the total"),
+    "paid_in_full": _("what was paid and stays is not the total"),
+    "total_held": _("the money held does not cover the total"),
+    "total_not_held": _("the money held still covers the total"),
     "amount_refundable": _("the amount is not refundable"),
     "refund_safe_here": _("the goods may still leave"),
     "no_capture": _("the current attempt has taken money"),

@@ -37,7 +37,7 @@ class Observation:
         for key, expected in expect.items():
             actual = self.said.get(key) if key in ("result", "refused_code", "http", "results") else self.value(key)
             if not fits(key, expected, actual):
-                found.append(f"{key}: expected {_shown(expected)}, got {_shown(actual)}")
+                found.append(f"{key}: expected {_shown(expected)}, got {_shown(_asked(expected, actual))}")
         return found
 
     def value(self, key: str) -> Any:
@@ -151,6 +151,13 @@ def _texts(value: Any) -> Iterator[str]:
         for enum, names in _IN_WORDS:
             if isinstance(value, str) and value in set(enum):
                 yield names[enum(value)]
+
+
+def _asked(expected: Any, actual: Any) -> Any:
+    """Of an object only the parts that were asked for."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping) and not {"any", "not"} & set(expected):
+        return {key: _asked(each, actual.get(key)) for key, each in expected.items()}
+    return actual
 
 
 def _shown(value: Any) -> str:
