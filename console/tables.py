@@ -94,7 +94,7 @@ def _row(item: dict[str, Any], buyer: tuple[str, str], now: datetime, gates: Seq
     repair = COMMANDS.get(item["repair"])
     return {
         "id": item["order_id"],
-        "version": f"{item['state_version']}.{item['tries']}.{wait}",
+        "version": version_of(item),
         "number": number,
         "href": href,
         "buyer": masking.name(buyer[0]) or masking.email(buyer[1]),
@@ -112,6 +112,11 @@ def _row(item: dict[str, Any], buyer: tuple[str, str], now: datetime, gates: Seq
         "repair": f"{_(repair.label)}…" if repair else "",
         "repair_href": f"{href}repairs/{repair.name}/" if repair else "",
     }
+
+
+def version_of(item: Mapping[str, Any]) -> str:
+    """What makes a row on a page old: another state, fact or wait. A further try of the same promise does not."""
+    return f"{item['state_version']}.{item['wait']}"
 
 
 def _why(item: dict[str, Any]) -> str:

@@ -248,3 +248,9 @@ def changed(filters: Filters, since: datetime, now: datetime, gates: Sequence[St
         matching=Count("*"), entered=Count("pk", filter=Q(entered_state_at__gt=since))
     )
     return found["matching"], found["entered"]
+
+
+def current(ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """How these orders wait now, by id; one that waits no more is missing."""
+    rows = WorkItem.objects.filter(pk__in=ids).values("order_id", "state", "state_version", "wait")
+    return {row["order_id"]: row for row in rows}

@@ -45,19 +45,17 @@ def queue(request: HttpRequest) -> HttpResponse:
 
 
 def queue_count(request: HttpRequest) -> HttpResponse:
-    """GET /queue/count/: how many match now, and how many are new since the page was read; asked by the page itself."""
-    reading = filters.read(request.GET, extra=("since", "n"))
+    """GET /queue/count/: how many are new since the page was read, and which of its rows are old; asked by the page."""
+    reading = filters.read(request.GET, extra=("since", "n", "rows"))
+    rows = _rows(request.GET.get("rows", ""))
     since, shown = _since(request.GET.get("since", "")), _number(request.GET.get("n", ""))
     if reading.problems:
         raise BadRequest(" ".join(reading.problems))
     now, gates = queries.moment()
     matching, entered = queries.changed(reading.filters, since, now, gates)
-    return render_page(
-        request,
-        "console/queue/count.html",
-        "console/queue/_count.html",
-        _count_context(reading, since, more=max(entered, matching - shown), fewer=max(shown - matching, 0)),
-    )
+    told = _count_context(reading, since, more=max(entered, matching - shown), fewer=max(shown - matching, 0))
+    told["gone"] = _gone(rows)
+    return render_page(request, "console/queue/count.html", "console/queue/_count.html", told)
 
 
 def address(given: Mapping[str, str], cursor: filters.Cursor | None = None, **changes: str) -> str:
@@ -238,6 +236,31 @@ def _sorts(chosen: str) -> list[dict[str, Any]]:
     return [{"value": value, "word": text, "on": value == chosen} for value, text in words.items()]
 
 
+def _rows(text: str) -> dict[int, str]:
+    """The rows a page shows, with their versions: "17:4.exhausted,18:2.waiting"."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        order_id, _colon, version = part.partition(":")
+        if not (order_id.isascii() and order_id.isdigit() and len(order_id) < 19) or len(found) > 4 * queries.PER_PAGE:
+            raise BadRequest(_("“rows” is not a list of rows."))
+        found[int(order_id)] = version
+    return found
+
+
+def _gone(rows: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The rows that are not any more what the page says, each with what they are now."""
+    now = queries.current(list(rows)) if rows else {}
+    gone = []
+    for order_id, version in rows.items():
+        item = now.get(order_id)
+        if item is None:
+            gone.append({"id": order_id, "why": _("Changed: it waits no more")})
+        elif tables.version_of(item) != version:
+            is_now = f"{word('state', item['state'])}, {word('wait', item['wait']).lower()}"
+            gone.append({"id": order_id, "why": _("Changed: now %(state)s") % {"state": is_now}})
+    return gone
+
+
 def _since(text: str) -> datetime:
     try:
         # a plus sign that was not encoded arrives as a space
@@ -253,4 +276,3 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise BadRequest(_("“n” is not a number of orders."))
     return int(text)
-

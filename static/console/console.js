@@ -109,7 +109,24 @@
   });
   $("#keys")?.addEventListener("close", () => { if (before && before.isConnected) before.focus(); before = undefined; });
 
+  // ---- Rows that changed since they were read stay where they are: grey, without a checkbox, with the reason ---------
+  const shownRows = () => {
+    const rows = $$("[data-row][data-version]").map((row) => `${row.dataset.row}:${row.dataset.version}`);
+    return rows.length ? `&rows=${encodeURIComponent(rows.join(","))}` : "";
+  };
+  function greyRows(box) {
+    for (const told of $$("[data-gone]", box)) {
+      const row = $(`[data-row="${CSS.escape(told.dataset.gone)}"]`);
+      if (!row) continue;
+      row.classList.add("is-gone");
+      const picked = $("input[type=checkbox]", row), note = $("[data-gone-note]", row);
+      if (picked) { picked.checked = false; picked.disabled = true; }
+      if (note) { note.textContent = told.textContent; note.title = told.textContent; }
+    }
+  }
+
   // ---- The count poll: <div data-poll="/queue/count/?…" data-every="15"> is filled with what the address answers ---
+  // The rows on the page are named to it (data-row, data-version); it names those that changed: <span data-gone="id">why</span>.
   // Backs off while nothing changes, pauses in a hidden tab, asks at once when the tab comes back. The answer may carry
   // data-announce="…" for screen readers. Nothing else on the page is touched.
   const MOST = 120;
@@ -121,7 +138,7 @@
       if (busy || document.hidden || !box.isConnected) return;
       busy = true;
       try {
-        const answer = await fetch(box.dataset.poll, { headers: { "HX-Request": "true", "X-Poll": "1" }, credentials: "same-origin" });
+        const answer = await fetch(box.dataset.poll + shownRows(), { headers: { "HX-Request": "true", "X-Poll": "1" }, credentials: "same-origin" });
         if (answer.status === 401 || answer.headers.has("HX-Redirect")) { box.removeAttribute("data-poll"); return; }
         const text = answer.ok ? (await answer.text()).trim() : last;
         if (answer.ok && text !== last) {
@@ -130,6 +147,7 @@
           window.htmx?.process(box);
           const said = $("[data-announce]", box);
           if (said) announce(said.dataset.announce);
+          greyRows(box);
         } else every = Math.min(every * (answer.ok ? 1.5 : 2), MOST);
       } catch { every = Math.min(every * 2, MOST); }
       finally { busy = false; if (box.hasAttribute("data-poll")) later(); }
@@ -143,6 +161,18 @@
   }
   startPolls(document);
   document.addEventListener("htmx:afterSettle", () => startPolls(document));
+
+  // ---- What was typed and not sent survives a swap of its list ------------------------------------------------------
+  const typed = new Map();
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    for (const field of $$("[data-keep-typed]", event.detail.target)) {
+      if (field.value !== field.defaultValue && event.detail.requestConfig.elt !== field.form) typed.set(field.id, field.value);
+    }
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const [id, value] of typed) { const field = document.getElementById(id); if (field) field.value = value; }
+    typed.clear();
+  });
 
   // ---- Small comforts ----------------------------------------------------------------------------------------------
   // Offers the browser's own time zone where one is chosen.

@@ -462,6 +462,25 @@ def test_the_count_keeps_to_the_filter(support):
     assert "+1" in told and 'href="/?wait=exhausted&amp;sort=-age"' in told
 
 
+def test_the_count_names_the_rows_that_are_old(support):
+    same, moved, over = many([{}, {}, {}])
+    page = shown(support)
+    rows = dict(re.findall(r'data-row="(\d+)" data-version="([^"]*)"', page))
+    assert set(rows) == {str(same), str(moved), str(over)}
+    poll = unescape(re.search(r'data-poll="([^"]*)"', page)[1])
+    asked = f"{poll}&rows=" + ",".join(f"{order_id}:{version}" for order_id, version in rows.items())
+    assert "data-gone" not in support.get(asked).content.decode()
+    WorkItem.objects.filter(pk=same).update(tries=4)
+    WorkItem.objects.filter(pk=moved).update(wait=Wait.EXHAUSTED)
+    WorkItem.objects.filter(pk=over).delete()
+    told = support.get(asked, headers={"HX-Request": "true"}).content.decode()
+    assert f'<span hidden data-gone="{moved}">Changed: now Refund pending, exhausted</span>' in told
+    assert f'<span hidden data-gone="{over}">Changed: it waits no more</span>' in told
+    assert f'data-gone="{same}"' not in told
+    assert support.get(f"{poll}&rows=x:1").status_code == 400
+    assert support.get(f"{poll}&rows=" + ",".join(f"{n}:1" for n in range(1, 400))).status_code == 400
+
+
 @pytest.mark.parametrize("query", ["", "since=x&n=1", "since=2026-01-01&n=1", "since=2026-01-01T00:00:00Z&n=-1", "n=1"])
 def test_a_count_that_cannot_be_read_is_refused(support, query):
     assert support.get(f"/queue/count/?{query}").status_code == 400
