@@ -173,7 +173,8 @@ def order_events(request: HttpRequest, number: str) -> JsonResponse:
         raise _Refused(400, "unknown_event", f"event must be one of {', '.join(WISHES)}")
     if not isinstance(payload, dict) or not isinstance(reason, str) or len(reason) > 1000:
         raise _Refused(400, "payload", "payload must be an object, reason a text of at most 1000 characters")
-    order_id = models.Order.objects.filter(number=number).values_list("pk", flat=True).first()
+    known = models.Order.objects.filter(number=number) if number.isprintable() else models.Order.objects.none()
+    order_id = known.values_list("pk", flat=True).first()
     if order_id is None:
         raise _Refused(404, "unknown_order", "there is no order with this number")
     outcome = boundary.apply(order_id, event, identity=f"api:{key}", actor=STOREFRONT, payload=payload, reason=reason)
@@ -196,8 +197,10 @@ def _status(outcome: Outcome) -> int:
 
 
 def _object(request: HttpRequest) -> dict[str, Any]:
+    body = _body(request)
     try:
-        given = json.loads(_body(request).decode("utf-8"))
+        given = json.loads(body.decode("utf-8"))
+        json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is JSON and no text
     except (ValueError, RecursionError):
         raise _Refused(400, "unreadable", "the body is not a JSON object in UTF-8") from None
     if not isinstance(given, dict):

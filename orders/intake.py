@@ -27,6 +27,7 @@ __all__ = ["Adoption", "IntakeRefused", "Taken", "adopt_many", "adopt_order", "o
 
 BUYER = ("reference", "name", "email", "phone", "address")
 _CURRENCY = re.compile(r"[A-Z]{3}")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL keeps in no text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -214,7 +215,7 @@ def _check(adoption: Adoption) -> None:
     if unknown := set(adoption.buyer) - set(BUYER):
         raise IntakeRefused("buyer", f"buyer: unknown {', '.join(sorted(map(str, unknown)))}")
     for name, value in adoption.buyer.items():
-        if not isinstance(value, str) or len(value) > 1000 or "\x00" in value:
+        if not isinstance(value, str) or len(value) > 1000 or _UNSTORABLE.search(value):
             raise IntakeRefused(
                 f"buyer.{name}", f"buyer.{name}: expected a text of at most 1000 characters without NUL"
             )
@@ -244,7 +245,7 @@ def _line_rows(adoption: Adoption, order_id: int) -> Iterable[Mapping[str, Any]]
             "order_id": order_id,
             "position": position,
             "sku": line["sku"],
-            "title": str(line.get("title", ""))[:500].replace("\x00", ""),
+            "title": _UNSTORABLE.sub("", str(line.get("title", ""))[:500]),
             "quantity": line.get("quantity", 1),
             "unit_amount": line.get("unit_amount", 0),
         }
