@@ -6,15 +6,18 @@ at once; the statements are in `store_sql`. Every caller locks first, in the sam
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from operator import attrgetter
 from typing import Any, Literal, get_args, get_type_hints
 
 import psycopg
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.transaction import TransactionManagementError
 
 from orders import clock, conf, store_sql
@@ -176,8 +179,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
 
 
 # -- JSON to rows ------------------------------------------------------------------------------------------------------
@@ -224,21 +226,38 @@ def _many(build: Callable[[list[Any]], Any], part: list[list[Any]] | None) -> tu
 # -- the driver --------------------------------------------------------------------------------------------------------
 
 
+@cache
+def _positional(statement: str) -> tuple[bytes, tuple[str, ...] | None]:
+    """A statement as the server reads it, and the names of its parameters in their order; None when they have none."""
+    names: dict[str, int] = {}
+    unnamed = itertools.count(1)
+
+    def number(found: re.Match[str]) -> str:
+        return f"${names.setdefault(found[1], len(names) + 1) if found[1] else next(unnamed)}"
+
+    text = re.sub(r"%\((\w+)\)s|%s", number, statement)
+    return text.encode(), tuple(names) if names else None
+
+
 def _run(statement: str, params: Params) -> list[tuple[Any, ...]]:
     """Run one statement and return its rows.
 
     Straight on the driver's own cursor, whose statements the server prepares once per connection: planning the big ones
-    would cost more than running them. Where Django watches the queries (tests, debugging) its own cursor is used.
+    would cost more than running them, and so would looking for their parameters anew each time. Where Django watches
+    the queries (tests, debugging) its own cursor is used.
     """
-    if connection.queries_logged or connection.execute_wrappers:
-        with connection.cursor() as watched:
+    db = connections[DEFAULT_DB_ALIAS]
+    if db.queries_logged or db.execute_wrappers:
+        with db.cursor() as watched:
             watched.execute(statement, params)
             return watched.fetchall() if watched.description else []
-    connection.ensure_connection()
-    connection.validate_no_broken_transaction()
-    raw = connection.connection
+    db.ensure_connection()
+    db.validate_no_broken_transaction()
+    raw = db.connection
     if raw.prepare_threshold is None:  # Django switches it off; its own cursors never prepare, whatever stands here
         raw.prepare_threshold = 2
-    with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-        cursor.execute(statement, params)
-        return cursor.fetchall() if cursor.description else []
+    text, names = _positional(statement)
+    values = params if names is None else [params[name] for name in names]  # type: ignore[call-overload]
+    with db.wrap_database_errors, psycopg.RawCursor(raw) as cursor:
+        cursor.execute(text, values)
+        return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
