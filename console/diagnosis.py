@@ -14,10 +14,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from console import formats, wording
+from console.statemap import Way
+from console.tables import ICONS
 from orders import timeline
 from orders.models import Gate
 from orders.protocol import words
 from orders.protocol.book import Book
+from orders.protocol.guards import GUARDS
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Promise, Snapshot, WorkItem
 from orders.protocol.vocabulary import (
@@ -29,19 +32,11 @@ from orders.protocol.vocabulary import (
     PromiseState,
     RefundState,
     State,
-    Wait,
 )
 
 SHOWN = 4  # sentences per column; the panels below have the rest
 
-# The sign of a wait or mark: never colour alone.
-WAIT_SIGNS: dict[Wait, tuple[str, str]] = {
-    Wait.EVIDENCE_CONFLICT: ("conflict", "critical"),
-    Wait.EXHAUSTED: ("exhausted", "critical"),
-    Wait.STRANDED: ("stranded", "critical"),
-    Wait.RETRY_SCHEDULED: ("retry", "warn"),
-    Wait.WAITING: ("waiting", ""),
-}
+# The sign of a mark: never colour alone. Those of a wait are the queue's.
 MARK_SIGNS: dict[Mark, tuple[str, str]] = {
     Mark.OVERDUE: ("overdue", "critical"),
     Mark.OUTCOME_UNKNOWN: ("unknown", "warn"),
@@ -115,7 +110,7 @@ def describe(snapshot: Snapshot, item: WorkItem | None, now: datetime, stopped: 
     order, gates = snapshot.order, list(stopped)
     rows = sorted((p for p in snapshot.promises if p.binding), key=lambda p: (p.created_at, p.id))
     why = wording.why(item) if item else wording.word("state_meaning", order.state)
-    icon, tone = WAIT_SIGNS[item.wait] if item else ("", "")
+    icon, tone = ICONS[item.wait] if item else ("", "")
     needs_person = item is not None and item.wait in words.NEEDS_A_PERSON
     return Diagnosis(
         why=why if why.endswith(".") else f"{why}.",
@@ -237,6 +232,30 @@ def what_happens(snapshot: Snapshot, entry: timeline.Ahead, stopped: Sequence[Ga
     if row.unknown:
         return _("the %(what)s is looked up, and sent again only if it never arrived: try %(n)s of %(m)s") % tries
     return _("the %(what)s is tried on the same key: try %(n)s of %(m)s") % tries
+
+
+def clocks(snapshot: Snapshot) -> list[Line]:
+    """Every clock that runs, soonest first, with what it does."""
+    lines = []
+    for timer in sorted(snapshot.timers, key=lambda t: (t.due_at, t.id)):
+        text = what_happens(snapshot, timeline.Ahead(timer.due_at, timer=timer)) or _("nothing: its state was left")
+        lines.append(Line(text, str(timer.kind), timer.subject, timer.due_at))
+    return lines
+
+
+def ways_out(ways: Iterable[Way]) -> list[Line]:
+    """Where the order can go and what takes it there, in words."""
+    lines = []
+    for way in ways:
+        causes = []
+        for event, guards in way.causes:
+            conditions = _(" and ").join(_(GUARDS[name].legal_when) for name in guards)
+            told = lower(wording.word("event", event))
+            causes.append(
+                _("%(event)s, if %(conditions)s") % {"event": told, "conditions": conditions} if guards else told
+            )
+        lines.append(Line("; ".join(causes), lower(wording.word("state", way.target))))
+    return lines
 
 
 def _not_by_itself(snapshot: Snapshot, rows: Sequence[Promise], stopped: Sequence[Gate]) -> Iterable[str]:

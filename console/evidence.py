@@ -29,7 +29,7 @@ from orders.protocol.vocabulary import (
     RefundState,
 )
 
-PIPS = 24  # marks drawn per promise; more tries than that are told in figures only
+PIPS = 10  # marks drawn per promise; a larger budget is told in figures only
 
 # How a try came back: words, icon, tone.
 _ANSWERS: dict[str, tuple[str, str, str]] = {
@@ -80,7 +80,7 @@ class PromiseRow:
     key: str
     outward_key: str
     subject: str
-    pips: tuple[str, ...]
+    pips: tuple[tuple[int, str], ...]  # where each stands, and whether it is used or the next one
     tries: int
     budget: int
     standing: Sign
@@ -92,6 +92,11 @@ class PromiseRow:
     retention_ends: datetime | None
     attempts: tuple[TryRow, ...]
     more: bool  # older tries are in the story
+
+    @property
+    def pips_width(self) -> int:
+        """Of the drawing, in its own units."""
+        return 2 + 9 * len(self.pips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +185,12 @@ def _note(row: Promise, now: datetime) -> tuple[str, datetime | None]:
     return "", row.settled_at
 
 
-def _pips(row: Promise) -> tuple[str, ...]:
+def _pips(row: Promise) -> tuple[tuple[int, str], ...]:
     if row.budget > PIPS:
         return ()
     waiting = row.state == PromiseState.OPEN and not row.hold
-    return tuple("used" if n < row.tries else "next" if n == row.tries and waiting else "" for n in range(row.budget))
+    css = ["used" if n < row.tries else "next" if n == row.tries and waiting else "" for n in range(row.budget)]
+    return tuple((1 + 9 * n, name) for n, name in enumerate(css))
 
 
 def try_row(attempt: DeliveryAttempt) -> TryRow:

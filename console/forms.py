@@ -5,15 +5,17 @@ Shapes only. Whether the repair is legal is asked of the core, whose answer abou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from orders.protocol.repair_table import RepairCommand
+from orders.protocol.repair_table import RESOLUTIONS, RepairCommand
 from orders.repairs import REASON_LIMIT, Offer
+
+_SUBJECT = ("promise", "revision", "to")
 
 
 class RepairForm(forms.Form):
@@ -40,27 +42,40 @@ class RepairForm(forms.Form):
     promise = forms.CharField(max_length=500, required=False, widget=forms.HiddenInput)
     revision = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
 
-    def __init__(self, command: RepairCommand, ways: list[Offer], *args: Any, **kwargs: Any) -> None:
-        """`ways` are the outcomes a person chooses between (how to resolve a review); empty where there is one only."""
+    def __init__(self, command: RepairCommand, ways: Sequence[str], *args: Any, **kwargs: Any) -> None:
+        """`ways` are the ways out of a review to choose between; empty for every other command."""
         super().__init__(*args, **kwargs)
-        self.command = command
-        self.fields["reason_code"].choices = [("", _("Choose a reason")), *command.reason_codes]
+        self.command, self.ways = command, ways
+        reasons = [(code, _(text)) for code, text in command.reason_codes]
+        self.fields["reason_code"].choices = [("", _("Choose a reason")), *reasons]
         if ways:
             self.fields["to"] = forms.ChoiceField(
                 label=_("How to resolve it"),
-                choices=[("", _("Choose how")), *((str(way.payload["to"]), way.label) for way in ways)],
-                error_messages={"required": _("Choose how."), "invalid_choice": _("This way is not open now.")},
+                choices=[("", _("Choose how")), *((way, _(RESOLUTIONS[way][1])) for way in ways)],
+                error_messages={"required": _("Choose how."), "invalid_choice": _("This is no way out of a review.")},
                 widget=forms.Select(attrs={"class": "form-select"}),
             )
             self.order_fields(["to", "reason_code", "reason"])
-        for name, field in self.fields.items():
+        for name in self.fields:
+            field = self.fields[name]
             if not field.widget.is_hidden:
                 field.widget.attrs["aria-describedby"] = f"{name}-told"
+        self.fields[next(iter(self.fields))].widget.attrs["autofocus"] = True
 
     def payload(self) -> dict[str, Any]:
         """What the command is about, without what was left empty. Call it after is_valid()."""
-        names = ("promise", "revision", "to")
-        return {name: value for name in names if (value := self.cleaned_data.get(name)) not in (None, "")}
+        return {name: value for name in _SUBJECT if (value := self.cleaned_data.get(name)) not in (None, "")}
+
+    def lost_marks(self) -> bool:
+        """True when what the form itself carried is missing or damaged, so that no typing could mend it."""
+        return any(name in self.fields and self.fields[name].widget.is_hidden for name in self.errors)
+
+    def with_marks(self, marks: Mapping[str, Any]) -> RepairForm:
+        """The same words under fresh marks, for a person to look at and send anew."""
+        typed = {name: self.data.get(name, "") for name in ("reason_code", "reason")}
+        fresh = RepairForm(self.command, self.ways, {**marks, **typed, "to": self.data.get("to") or marks["to"]})
+        fresh.is_valid()
+        return fresh
 
 
 def opening(offer: Offer | None, version: int) -> Mapping[str, Any]:

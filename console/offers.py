@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop
 
 from console import wording
 from console.diagnosis import lower, named
-from orders.protocol.repair_table import COMMANDS, RESOLUTIONS
+from orders.protocol.repair_table import COMMANDS
 from orders.protocol.snapshot import Promise, Snapshot
 from orders.protocol.vocabulary import Effect, Role
 from orders.repairs import Offer

@@ -8,12 +8,16 @@ from allauth.account import views as account
 from django.urls import include, path
 
 from console.admin import site
-from console.views import queue, search, session
+from console.views import order, queue, repairs, search, session
 
 urlpatterns = [
     path("", queue.queue, name="queue"),
     path("queue/count/", queue.queue_count, name="queue-count"),
     path("orders/", search.orders, name="orders"),
+    # a number may hold a slash, so the longer addresses come first
+    path("orders/<path:number>/timeline/", order.order_timeline, name="order-timeline"),
+    path("orders/<path:number>/repairs/<slug:command>/", repairs.repair, name="repair"),
+    path("orders/<path:number>/", order.order, name="order"),
     path("healthz", session.healthz, name="healthz"),
     path("preferences/", session.preferences, name="preferences"),
     # Only what is needed of allauth: nobody signs up, and nothing is sent by mail.
