@@ -6,7 +6,6 @@ What they still wait for comes true there in the next minutes and hours, so the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -40,21 +39,16 @@ _HELD = frozenset({State.INVENTORY_RESERVED, State.PAYMENT_PENDING, State.CANCEL
 Facts = dict[str, list[dict[str, Any]]]
 
 
-@dataclass
-class Backlog:
-    """What to adopt, and what the stand-in has to know of it."""
+def backlog(count: int, seed: int, now: datetime, first_number: int) -> list[tuple[Adoption, Facts]]:
+    """`count` orders, numbered from `first_number`: what to adopt, and what the stand-in has to know of it.
 
-    adoptions: list[Adoption] = field(default_factory=list)
-    facts: Facts = field(default_factory=dict)
-
-
-def backlog(count: int, seed: int, now: datetime, first_number: int) -> Backlog:
-    """`count` orders, numbered from `first_number`. The same seed makes the same orders, with ages from `now`."""
-    made = Backlog()
+    The same seed makes the same orders, with ages from `now`.
+    """
+    made = []
     for place in range(count):
         draw = Random(f"{seed}:{place}")
-        state = _state(place, draw)
-        _Order(made, draw, state, str(first_number + place), now).adopt()
+        order = _Order(draw, _state(place, draw), str(first_number + place), now)
+        made.append((order.adoption(), order.facts))
     return made
 
 
@@ -69,8 +63,9 @@ def _state(place: int, draw: Random) -> State:
 class _Order:
     """One order in the making: what is adopted here, and its other half in the stand-in's ledger."""
 
-    def __init__(self, made: Backlog, draw: Random, state: State, number: str, now: datetime) -> None:
-        self.made, self.draw, self.state, self.number = made, draw, state, number
+    def __init__(self, draw: Random, state: State, number: str, now: datetime) -> None:
+        self.draw, self.state, self.number = draw, state, number
+        self.facts: Facts = {}
         self.basket = people.basket(draw)
         _, least, most = _SHARES[state]
         self.since = now - timedelta(minutes=least * (most / least) ** draw.random())
@@ -78,29 +73,25 @@ class _Order:
         self.capture = f"cap-{number}"
         self.attempt = f"pay-{number}-1"
 
-    def adopt(self) -> None:
-        self.made.adoptions.append(
-            Adoption(
-                number=self.number,
-                currency=self.basket.currency,
-                total=self.basket.total,
-                state=self.state,
-                actor=SHOP,
-                reason=REASON,
-                channel=self.draw.choice(("web", "web", "app", "marketplace")),
-                external_ref=f"old-{self.number}",
-                entered_state_at=self.since,
-                placed_at=None
-                if self.state == State.DRAFT
-                else self.since - timedelta(minutes=self.draw.random() * 30),
-                review_from=State.FULFILLMENT_PENDING if self.state == State.MANUAL_REVIEW else "",
-                review_cause="review_requested",
-                lines=self.basket.lines,
-                buyer=people.buyer(self.draw),
-                evidence={"export": "former-shop"},
-                **self.money(),
-                **self.goods(),
-            )
+    def adoption(self) -> Adoption:
+        return Adoption(
+            number=self.number,
+            currency=self.basket.currency,
+            total=self.basket.total,
+            state=self.state,
+            actor=SHOP,
+            reason=REASON,
+            channel=self.draw.choice(("web", "web", "app", "marketplace")),
+            external_ref=f"old-{self.number}",
+            entered_state_at=self.since,
+            placed_at=None if self.state == State.DRAFT else self.since - timedelta(minutes=self.draw.random() * 30),
+            review_from=State.FULFILLMENT_PENDING if self.state == State.MANUAL_REVIEW else "",
+            review_cause="review_requested",
+            lines=self.basket.lines,
+            buyer=people.buyer(self.draw),
+            evidence={"export": "former-shop"},
+            **self.money(),
+            **self.goods(),
         )
 
     def placed_at(self) -> datetime | None:
@@ -155,4 +146,4 @@ class _Order:
 
     def know(self, name: str, **fact: Any) -> None:
         """The stand-in has to know this."""
-        self.made.facts.setdefault(name, []).append(fact)
+        self.facts.setdefault(name, []).append(fact)

@@ -6,7 +6,7 @@ What is there already is left as it is: a second start finds its orders, an inte
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 
@@ -15,11 +15,12 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
 from console.demo import stories
-from console.demo.backlog import backlog
+from console.demo.backlog import Facts, backlog
 from console.demo.past import Story, play
 from console.demo.scene import HOUR, Scene
 from console.demo.standin import StandIn
 from orders import clock, intake, models
+from orders.adoption import Adoption
 from orders.protocol.vocabulary import Role
 
 NAMES = {
@@ -47,7 +48,7 @@ def make_accounts(password: str) -> str:
     return password
 
 
-def make_orders(count: int, seed: int, standin: StandIn, said: Callable[[str], None] = lambda words: None) -> int:
+def make_orders(count: int, seed: int, standin: StandIn) -> int:
     """Have at least `count` orders: an eighth of them with a story of their own. Returns how many are new.
 
     Nothing else may deliver promises meanwhile (`past`). Raises httpx.HTTPError when the stand-in is not there.
@@ -59,19 +60,22 @@ def make_orders(count: int, seed: int, standin: StandIn, said: Callable[[str], N
     if there == 0:
         with standin.calm():
             play(_stories(told, seed, standin), clock.now())
-        said(f"{told} orders have a story")
     made = backlog(count - told, seed, clock.now(), FIRST_OF_BACKLOG)
-    adopted = 0
-    for start in range(0, len(made.adoptions), BATCH):
-        batch = made.adoptions[start : start + BATCH]
-        for answer in intake.adopt_many(batch):
-            if isinstance(answer, intake.IntakeRefused):
-                raise answer
-            adopted += answer.created
-    if adopted:
-        standin.facts(made.facts)
-    said(f"{adopted} orders were adopted")
+    for start in range(0, len(made), BATCH):
+        _adopt(made[start : start + BATCH], standin)
     return models.Order.objects.count() - there
+
+
+def _adopt(batch: Sequence[tuple[Adoption, Facts]], standin: StandIn) -> None:
+    """Adopt, and tell the stand-in of those that are new: the same capture told twice would be two."""
+    facts: Facts = {}
+    answers = intake.adopt_many([adoption for adoption, _ in batch])
+    for answer, (_, known) in zip(answers, batch, strict=True):
+        if isinstance(answer, intake.IntakeRefused):
+            raise answer
+        for name, items in known.items() if answer.created else ():
+            facts.setdefault(name, []).extend(items)
+    standin.facts(facts)
 
 
 def _stories(count: int, seed: int, standin: StandIn) -> list[tuple[timedelta, Story]]:
