@@ -42,9 +42,9 @@ class Customer:
         if mood < 0.22:
             yield self.draw.uniform(0.2, 7)  # the payment may come through in the same second
             self._cancel("changed my mind")
-        elif mood < 0.32:
+        elif mood < 0.32 and self._returned_unseen(2 * self.basket.total):
             yield self.draw.uniform(0.5, 4)
-            self._pay()  # another card
+            self._pay()  # another card: should both go through, one is returned without a person
         elif mood < 0.40:
             yield self.draw.uniform(12, 40)
             self._cancel("found it cheaper")
@@ -98,12 +98,15 @@ class Customer:
             return False
         yield self.draw.uniform(0.5, 4)
         self._say(Event.PLACEMENT_REQUESTED)
-        for _ in range(6):
-            yield self.draw.uniform(2, 6)
+        for patience in range(1, 7):
+            yield self.draw.uniform(2, 5) * patience
             said = self._pay()
             if said.state != State.PLACED:
                 return said.took
         return False
+
+    def _returned_unseen(self, amount: int) -> bool:
+        return amount <= conf.policies().automatic_refund_limit.get(self.basket.currency, 0)
 
     def _open(self) -> Said:
         buyer = people.buyer(self.draw)

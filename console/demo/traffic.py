@@ -31,7 +31,8 @@ ARRIVALS = 5.0  # seconds between two customers, on average
 CROWD = 40  # customers at once
 WAITING_MOST = 500  # work items; above this nobody comes in until some have ended
 LOOK_EVERY = 15.0  # seconds between looks at the queue
-LEAST = 2  # orders of each wait there should be
+# How many orders of these waits there should be at least, so that whoever looks finds some to try.
+LEAST = {Wait.EXHAUSTED: 4, Wait.RETRY_SCHEDULED: 3, Wait.EVIDENCE_CONFLICT: 3}
 FIRST_NUMBER = 500_000
 LONGEST_PAUSE = 30.0  # seconds without customers while the server does not answer
 
@@ -113,9 +114,8 @@ class Traffic:
             self.next_number = FIRST_NUMBER + 1 + (models.Order.objects.aggregate(last=Max("id"))["last"] or 0)
         found = dict(models.WorkItem.objects.values_list("wait").annotate(Count("order")))
         self.full = sum(found.values()) > WAITING_MOST
-        coming = len([wait for wait in self.wanted if wait in FATES])
-        if not coming:
-            self.wanted = [wait for wait in FATES if found.get(str(wait), 0) < LEAST]
+        if not self.wanted:
+            self.wanted = [wait for wait, least in LEAST.items() if found.get(str(wait), 0) < least]
             self.draw.shuffle(self.wanted)
         done = work_one(colleague(), self.draw)
         if done:
