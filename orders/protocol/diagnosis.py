@@ -150,7 +150,8 @@ def _exhausted(book: Book) -> _Answer | None:
 
 
 def _replaced(book: Book, row: Promise) -> bool:
-    """A refund that failed no longer matters once it was made again, or its capture has nothing left to promise."""
+    """A refund that failed no longer matters once it was made again, its capture has nothing left to promise, or a
+    person resolved that the money stays; where it fails outside a refund or a review, its discrepancy says so."""
     if row.effect != Effect.REFUND_PAYMENT:
         return False
     refund = book.refund_of_promise(row)
@@ -158,6 +159,8 @@ def _replaced(book: Book, row: Promise) -> bool:
         return True
     if refund.state in UNPAID:
         return False
+    if book.order.state not in (State.REFUND_PENDING, State.MANUAL_REVIEW):
+        return True
     capture = book.capture_by_id(refund.capture_id)
     again = (r for r in book.refunds_of(capture) if r.n > refund.n and not r.elsewhere)
     return book.remainder(capture) == 0 or any(r.state in (*UNPAID, RefundState.SUCCEEDED) for r in again)

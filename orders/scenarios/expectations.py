@@ -31,20 +31,19 @@ def check_expectation(source: Source, path: Path, expect: Any, *, together: bool
     for key, value in expect.items():
         if key not in known:
             raise source.wrong((*path, key), f"unknown expectation {key!r}; known are {', '.join(known)}")
-        _check(source, (*path, key), value, known[key])
+        if trouble := _trouble(value, known[key]):
+            raise source.wrong((*path, key), f"{key}: {trouble}")
 
 
-def _check(source: Source, path: Path, value: Any, check: Callable[[Any], str]) -> None:
-    """Check a value, or each of those inside any and not."""
+def _trouble(value: Any, check: Callable[[Any], str]) -> str:
+    """What is wrong with a value, or with one of those inside any and not; "" when nothing is."""
     if isinstance(value, Mapping) and set(value) == {"any"}:
         if not isinstance(value["any"], list) or not value["any"]:
-            raise source.wrong(path, '{"any": […]} holds a list of at least one value')
-        for index, each in enumerate(value["any"]):
-            _check(source, (*path, "any", index), each, check)
-    elif isinstance(value, Mapping) and set(value) == {"not"}:
-        _check(source, (*path, "not"), value["not"], check)
-    elif trouble := check(value):
-        raise source.wrong(path, f"{path[-1]}: {trouble}")
+            return '{"any": […]} holds a list of at least one value'
+        return next(filter(None, (_trouble(each, check) for each in value["any"])), "")
+    if isinstance(value, Mapping) and set(value) == {"not"}:
+        return _trouble(value["not"], check)
+    return check(value)
 
 
 # -- one check per key: "" when the value can be meant, else what was expected --------------------------------------
@@ -80,9 +79,8 @@ def _counts(names: tuple[str, ...]) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if not isinstance(value, Mapping):
             return f"an object of counts: {', '.join(names)}"
-        return next((f"{name!r} is none of {', '.join(names)}" for name in value if name not in names), "") or next(
-            filter(None, (each if isinstance(each, Mapping) else _whole(each) for each in value.values())), ""
-        )
+        unknown = next((f"{name!r} is none of {', '.join(names)}" for name in value if name not in names), "")
+        return unknown or next(filter(None, (_trouble(each, _whole) for each in value.values())), "")
 
     return check
 
@@ -91,7 +89,7 @@ def _of_effects(check: Callable[[Any], str]) -> Callable[[Any], str]:
     def check_all(value: Any) -> str:
         if not isinstance(value, Mapping):
             return "an object with effects as keys"
-        return next(filter(None, (_member(Effect)(name) or check(each) for name, each in value.items())), "")
+        return next(filter(None, (_member(Effect)(name) or _trouble(each, check) for name, each in value.items())), "")
 
     return check_all
 

@@ -23,6 +23,11 @@ _IN_WORDS = (
 )
 
 
+def broken_invariants() -> list[str]:
+    """The names of the invariants that do not hold now."""
+    return [name for name, rows in invariants.run(EVERY_TIME).items() if rows]
+
+
 class Observation:
     """The order as a case sees it, read now; each value on first use. `alone` is False when several are given."""
 
@@ -85,7 +90,7 @@ class Observation:
         return sorted(rows.values_list("kind", flat=True))
 
     def _invariants(self) -> list[str]:
-        return [name for name, rows in invariants.run(EVERY_TIME).items() if rows]
+        return broken_invariants()
 
     def _age(self) -> timedelta:
         return clock.now() - self.order.entered_state_at

@@ -17,6 +17,8 @@ def lines(report: CaseReport) -> Iterator[str]:
             yield f"        {report.file}:{step.line}: {problem}"
     for problem in report.problems:
         yield f"        {report.file}:{report.end_line}: at the end: {problem}"
+    if report.broken:
+        yield f"  invariants broken: {', '.join(report.broken)}"
     yield f"  {'holds' if report.passed else 'DIFFERS'}"
 
 
@@ -47,4 +49,5 @@ def as_object(report: CaseReport) -> dict[str, Any]:
             for step in report.steps
         ],
         "differs": report.problems,
+        "broken_invariants": report.broken,
     }

@@ -18,7 +18,7 @@ from django.db import connection
 from orders import failpoints, inbox, models, timers
 from orders.relay import Relay
 from orders.scenarios.case import Case, Step
-from orders.scenarios.observation import Observation
+from orders.scenarios.observation import Observation, broken_invariants
 from orders.scenarios.saying import Said, say
 from orders.scenarios.world import World, world_of
 
@@ -45,6 +45,7 @@ class CaseReport:
     name: str
     steps: list[StepReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # invariants that do not hold at the end, expected or not
     end_line: int = 1
 
     @property
@@ -74,6 +75,7 @@ def run_case(case: Case) -> CaseReport:
 def _compare_end(world: World, last: Said, report: CaseReport) -> None:
     if world.crash:
         report.problems.append(f"the crash at {world.crash} never had its chance: no deliver or timers followed")
+    report.broken = broken_invariants()
     expect = world.case.expect
     alone = {key: value for key, value in expect.items() if key != "orders"}
     first = world.case.given[0].number

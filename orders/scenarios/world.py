@@ -14,7 +14,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
-from orders import announcements, boundary, clock, conf, intake, models
+from orders import announcements, boundary, clock, conf, intake, models, providers, warehouses
 from orders.clock import TurnedClock
 from orders.protocol.vocabulary import Actor, ActorKind, Effect, Event, PromiseState, Role, State
 from orders.relay import Relay
@@ -84,6 +84,8 @@ def _settings(url: str) -> Iterator[None]:
     try:
         yield
     finally:
+        for adapter in (providers.get("sandbox"), warehouses.get("sandbox")):
+            adapter.close()  # their connections lead to a stand-in that is about to stop
         announcements.STREAM = stream
         for name, value in before.items():
             setattr(settings, name, value)
