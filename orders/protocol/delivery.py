@@ -10,15 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from orders.protocol.answers import Answer, Call
-from orders.protocol.book import ATTEMPT_OPEN, Book
+from orders.protocol.book import Book
 from orders.protocol.decision import Verdict
 from orders.protocol.diagnosis import diagnose_book
 from orders.protocol.judgement import Judgement
-from orders.protocol.promises import close_ask, opposite_pending
+from orders.protocol.promises import awaited, close_ask, disputed, opposite_pending, owed_hold
 from orders.protocol.snapshot import Decision, DeliveryAttempt, EventInput, Outcome, Promise, Snapshot
+from orders.protocol.timers import start
 from orders.protocol.vocabulary import (
     LOOK_UPS,
     Effect,
+    Event,
+    Hold,
     PromiseState,
     Result,
 )
@@ -51,13 +54,19 @@ def claim(snapshot: Snapshot, promise_id: str, now: datetime, *, token: str) -> 
     """Count the try, judge the ceiling, take the lease. A crash loop exhausts here, for the try counts first."""
     book = Book(snapshot, now, f"claim:{promise_id}:{token}")
     row = book.promise_by_id(promise_id)
+    if row is not None and row.state == PromiseState.OPEN and row.hold == Hold.NONE and disputed(book, row):
+        row = book.change("promises", row, hold=Hold.DISPUTE, revision=row.revision + 1)
     if row is None or not claimable(book, row):
         return Claim(_plain(book))
-    if row.effect == Effect.REQUEST_PAYMENT and not _for_current_attempt(book, row):
-        close_ask(book, replace(row, state=PromiseState.OPEN), "its attempt is not current")
-        return Claim(_plain(book))
-    # a claim found expired: its worker is gone, and so is what it knew
+    # a claim found expired: its worker is gone, and so is what it knew; it came back, its outcome unknown
     expired = row.state == PromiseState.CLAIMED
+    if not row.look_up_only and (expired or row.effect == Effect.REQUEST_PAYMENT) and not awaited(book, row):
+        back = replace(row, state=PromiseState.OPEN, lease_token=None, lease_until=None)
+        back = replace(back, unknown=(row.unknown or expired) and row.effect not in LOOK_UPS)
+        close_ask(book, back, f"{book.order.state} does not wait for it")
+        return Claim(_plain(book))
+    if expired and row.hold == Hold.NONE:
+        row = replace(row, hold=owed_hold(book, row))
     retention_over = row.first_sent_at is not None and now - row.first_sent_at >= book.policies.key_retention
     unknown = (row.unknown or expired or retention_over) and row.effect not in LOOK_UPS
     if row.tries >= row.budget:
@@ -72,6 +81,8 @@ def claim(snapshot: Snapshot, promise_id: str, now: datetime, *, token: str) -> 
             hurried_by="",
             revision=row.revision + 1,
         )
+        if unknown and row.effect == Effect.REFUND_PAYMENT:
+            start(book, Event.REFUND_QUERY, row.related)
         return Claim(_plain(book))
     look_up_only = unknown and (row.look_up_only or bool(row.hold))
     mode = LOOK_UP_ONLY if look_up_only else LOOK_UP_FIRST if unknown else SEND
@@ -102,11 +113,6 @@ def claimable(book: Book, row: Promise) -> bool:
     if not due or (row.hold and not row.unknown and row.state == PromiseState.OPEN):
         return False
     return not opposite_pending(book, row)
-
-
-def _for_current_attempt(book: Book, row: Promise) -> bool:
-    attempt = book.current_attempt()
-    return row.look_up_only or (attempt is not None and attempt.ref == row.subject and attempt.state in ATTEMPT_OPEN)
 
 
 def _call(book: Book, row: Promise) -> Call:

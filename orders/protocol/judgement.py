@@ -13,9 +13,18 @@ from typing import Any
 from orders.protocol.answers import Answer, AnswerKind, NamedFact
 from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book
 from orders.protocol.decision import check_event
-from orders.protocol.facts import rebalance
-from orders.protocol.lifecycle import ASKS, CONFIRMS, ORDER, REFUSALS
-from orders.protocol.promises import close_ask, supersede, withdraw_refund
+from orders.protocol.lifecycle import CONFIRMS, REFUSALS
+from orders.protocol.promises import (
+    awaited,
+    close_ask,
+    hold,
+    opposite_over,
+    owed_hold,
+    promise_refund,
+    supersede,
+    withdraw_refund,
+)
+from orders.protocol.refund_facts import rebalance
 from orders.protocol.snapshot import DeliveryAttempt, EventInput, Promise
 from orders.protocol.timers import start
 from orders.protocol.vocabulary import (
@@ -27,6 +36,7 @@ from orders.protocol.vocabulary import (
     Event,
     PromiseState,
     RefundState,
+    State,
 )
 
 # what "there is nothing to undo" means, once the thing to undo is settled or superseded
@@ -144,8 +154,10 @@ class Judgement:
             self._close("absent")
             self._nothing_found()
             return
-        if row.hold and not row.look_up_only:
+        if not row.look_up_only:
+            # only looked up because it was held: it never had its effect, and is still owed
             self._set(PromiseState.OPEN, unknown=False, due_at=self.book.now)
+            self._judge_returned()
             return
         self._set(PromiseState.OPEN, unknown=False)
         self._drop("looked up: it never had its effect", outcome="absent")
@@ -159,6 +171,8 @@ class Judgement:
         row = self.book.promise_by_id(self.row.id)
         assert row is not None
         self.row = self.book.change("promises", row, outcome=outcome or row.outcome)
+        if refund is not None and self.book.order.state == State.REFUND_PENDING:
+            promise_refund(self.book, self.book.capture_by_id(refund.capture_id))  # the rest of it is still owed
 
     def _nothing_found(self) -> None:
         """What a look-up that found nothing means for what it asked about."""
@@ -167,12 +181,14 @@ class Judgement:
             attempt = book.attempt_by_ref(row.subject)
             if attempt is None or attempt.state not in ATTEMPT_OPEN:
                 return
+            if self._request_is_out(attempt.ref):
+                return  # of a charge that is still to be made, or being made, nothing can be found
             last = attempt.last_absent_at
             if last is None or book.now - last >= book.policies.absent_spacing:
                 attempt = book.change(
                     "attempts", attempt, absent_look_ups=attempt.absent_look_ups + 1, last_absent_at=book.now
                 )
-            if attempt.absent_look_ups >= book.policies.absent_look_ups and not self._request_is_out(attempt.ref):
+            if attempt.absent_look_ups >= book.policies.absent_look_ups:
                 self.facts = [NamedFact(str(Event.PAYMENT_ABSENT), {"attempt": attempt.ref})]
             return
         asked = {Effect.QUERY_REFUND: Effect.REFUND_PAYMENT, Effect.QUERY_FULFILLMENT: Effect.REQUEST_FULFILLMENT}
@@ -228,17 +244,22 @@ class Judgement:
     def _judge_returned(self) -> None:
         """Back from a call whose state may have been left meanwhile."""
         row = self.row
-        awaited = row.effect not in ASKS or row.effect in ORDER.states[self.book.order.state].awaits
-        if not awaited and not row.look_up_only:
+        if not row.look_up_only and not awaited(self.book, row):
             close_ask(self.book, row, f"{self.book.order.state} does not wait for it")
-        elif row.look_up_only and not row.unknown and row.state == PromiseState.OPEN:
+        elif row.look_up_only and not row.unknown and row.state in (PromiseState.OPEN, PromiseState.EXHAUSTED):
             self._drop("not needed any more")
+        else:
+            owed = owed_hold(self.book, row)
+            if owed:
+                hold(self.book, row, owed)
         self.row = self.book.promise_by_id(row.id) or row
 
     def _refused(self) -> None:
         row, code = self.row, self.answer.code
         nothing = _NOTHING.get((row.effect, code))
-        if nothing is not None:
+        if nothing is not None and row.effect != Effect.VOID_PAYMENT and not opposite_over(self.book, row):
+            self._again()  # what there is to undo is still on its way there
+        elif nothing is not None and opposite_over(self.book, row):
             empty = {"empty": True} if nothing == Event.INVENTORY_RELEASED else {}
             self._named((NamedFact(str(nothing), {**self._payload(), **empty}),), outcome="nothing")
         elif row.effect == Effect.VOID_PAYMENT:

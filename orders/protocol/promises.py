@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orders.protocol.book import UNPAID, Book, may_still_happen
+from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book, may_still_happen
 from orders.protocol.lifecycle import ASKS, OPPOSITES, ORDER
 from orders.protocol.snapshot import Capture, Promise, Refund
 from orders.protocol.timers import stop
@@ -115,6 +115,16 @@ def opposite_pending(book: Book, second: Promise) -> bool:
     )
 
 
+def opposite_over(book: Book, second: Promise) -> bool:
+    """True once the first of two opposites is settled or superseded: only then "nothing to undo" means anything."""
+    over = (PromiseState.DELIVERED, PromiseState.SUPERSEDED, PromiseState.ABANDONED, PromiseState.EXHAUSTED)
+    return all(
+        first.state in over and not first.unknown
+        for first in book.asks(OPPOSITES[second.effect])
+        if first.subject == second.subject or first.key == second.related
+    )
+
+
 def may_have_happened(row: Promise) -> bool:
     """True when the last try is not known to have had no effect."""
     return row.unknown or row.state in (PromiseState.CLAIMED, PromiseState.ACCEPTED)
@@ -185,29 +195,49 @@ def close_ask(book: Book, row: Promise, why: str) -> None:
         if row.effect in (Effect.QUERY_PAYMENT, Effect.QUERY_RESERVATION, Effect.QUERY_FULFILLMENT):
             supersede(book, row, why)  # a look-up has no effect to find out about
             return
-        # out of tries or not, what became of it has to be found out
-        budget = max(row.budget, row.tries + book.policies.retry_of(row.effect).max_tries)
-        reopened = row.state == PromiseState.EXHAUSTED
-        book.change(
-            "promises",
-            row,
-            state=PromiseState.OPEN,
-            look_up_only=True,
-            hold=Hold.NONE,
-            budget=budget if reopened else row.budget,
-            due_at=book.now if reopened else row.due_at,
-            revision=row.revision + 1,
-        )
+        find_out(book, row)
     elif row.state in (PromiseState.OPEN, PromiseState.EXHAUSTED):
         supersede(book, row, why)
 
 
+def find_out(book: Book, row: Promise) -> None:
+    """From now on nothing is sent under it: only what became of its last try is looked up, also when out of tries."""
+    reopened = row.state == PromiseState.EXHAUSTED
+    if row.look_up_only and not reopened and not row.hold:
+        return
+    budget = max(row.budget, row.tries + book.policies.retry_of(row.effect).max_tries)
+    book.change(
+        "promises",
+        row,
+        state=PromiseState.OPEN,
+        look_up_only=True,
+        hold=Hold.NONE,
+        budget=budget if reopened else row.budget,
+        due_at=book.now if reopened else row.due_at,
+        revision=row.revision + 1,
+    )
+
+
+def awaited(book: Book, row: Promise) -> bool:
+    """True unless this is an ask the order's state does not wait for, or a charge for an abandoned attempt."""
+    if row.effect not in ASKS:
+        return True
+    if row.effect == Effect.REQUEST_PAYMENT:
+        attempt = book.current_attempt()
+        if attempt is None or attempt.ref != row.subject or attempt.state not in ATTEMPT_OPEN:
+            return False
+    return row.effect in ORDER.states[book.order.state].awaits
+
+
 def close_unawaited(book: Book, target: State) -> None:
-    """Leaving a state closes every ask the target does not wait for."""
-    awaits = ORDER.states[target].awaits
+    """Leaving a state closes every ask the target does not wait for; one it waits for again may be sent again."""
     for row in book.promises:
-        if row.effect in ASKS and row.effect not in awaits and row.state not in ENDED:
+        if row.effect not in ASKS or row.state in ENDED:
+            continue
+        if not awaited(book, row):
             close_ask(book, row, f"{target} does not wait for it")
+        elif row.look_up_only and target != State.MANUAL_REVIEW and row.effect != Effect.RECALL_FULFILLMENT:
+            book.change("promises", row, look_up_only=False)
 
 
 # -- holds -------------------------------------------------------------------------------------------------------------
@@ -215,16 +245,41 @@ def close_unawaited(book: Book, target: State) -> None:
 
 def hold(book: Book, row: Promise, why: Hold) -> None:
     """Keep an open promise from being tried. A dispute's hold outweighs a review's."""
-    if row.state not in (PromiseState.OPEN, PromiseState.EXHAUSTED) or row.hold == Hold.DISPUTE or row.hold == why:
+    if row.state not in (PromiseState.OPEN, PromiseState.EXHAUSTED) or row.hold in (Hold.DISPUTE, why):
         return
     book.change("promises", row, hold=why, revision=row.revision + 1)
 
 
 def free(book: Book, row: Promise) -> None:
-    """Let a held promise go on, due now."""
+    """Let a held promise go on, due now, unless something else holds it still."""
     if row.hold == Hold.NONE:
         return
-    book.change("promises", row, hold=Hold.NONE, due_at=max(row.due_at, book.now), revision=row.revision + 1)
+    owed = owed_hold(book, row)
+    book.change("promises", row, hold=owed, due_at=max(row.due_at, book.now), revision=row.revision + 1)
+
+
+def owed_hold(book: Book, row: Promise) -> Hold:
+    """What the order's situation holds this promise by: an open dispute, else a review that began after its last try.
+
+    A promise that was in a call when they came is held when it returns; one a person asked for since is not.
+    """
+    if disputed(book, row):
+        return Hold.DISPUTE
+    held = {Effect.REQUEST_PAYMENT, Effect.REQUEST_FULFILLMENT}
+    if book.order.review_cause in _HOLDS_REFUNDS:
+        held.add(Effect.REFUND_PAYMENT)
+    before = (row.last_tried_at or row.created_at) <= book.order.entered_state_at
+    return Hold.REVIEW if book.order.state == State.MANUAL_REVIEW and row.effect in held and before else Hold.NONE
+
+
+def disputed(book: Book, row: Promise) -> bool:
+    """True for a refund of a capture that a dispute is open over."""
+    refund = book.refund_of_promise(row) if row.effect == Effect.REFUND_PAYMENT else None
+    return refund is not None and book.open_dispute(book.capture_by_id(refund.capture_id)) is not None
+
+
+# the ways into a review by which money that is not yet sent waits for a person
+_HOLDS_REFUNDS = frozenset({str(Event.REVIEW_REQUESTED), str(Event.DISPATCHED), str(Event.DELIVERY_CONFIRMED)})
 
 
 def free_dispute_holds(book: Book, capture: Capture) -> None:
@@ -261,8 +316,10 @@ def end_review(book: Book, target: State) -> None:
             capture = book.capture_by_id(refund.capture_id) if refund else None
             if capture is not None and book.open_dispute(capture) is not None:
                 book.change("promises", row, hold=Hold.DISPUTE, revision=row.revision + 1)
-            elif returning or row.unknown or (refund is not None and refund.surplus):
+            elif returning or (refund is not None and refund.surplus):
                 free(book, row)
+            elif row.unknown:
+                find_out(book, row)
             elif refund is not None:
                 withdraw_refund(book, refund, f"review was resolved to {target}")
         elif row.effect in awaits:

@@ -74,7 +74,7 @@ def test_every_guard_says_why_it_refuses():
 
 def test_every_refusal_has_words():
     codes = _literals("decision.py", "_record") | _literals("commands.py", "_refused", "CommandAnswer")
-    for module in ("facts.py", "goods_facts.py"):
+    for module in ("facts.py", "goods_facts.py", "refund_facts.py"):
         codes |= _literals(module, "stale", "conflict", "illegal")
     codes |= {rule.code for rule in ORDER.rules if rule.code}
     missing = sorted(code for code in codes if code not in sentences.REFUSALS and code not in sentences.GUARD_REFUSALS)
