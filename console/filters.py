@@ -125,6 +125,8 @@ def read(data: QueryDict, *, names: Iterable[str] = (), extra: Iterable[str] = (
             values[name] = readers[name](texts)
         except Unreadable as error:
             problems.append(str(error))
+    if given.get("sort") == DEFAULT_SORT:
+        del given["sort"]  # a form sends it; the shortest address is kept
     problems += _amounts(values)
     filters = Filters(**values)
     cursor = None
@@ -182,7 +184,9 @@ def codes(kind: str, allowed: Iterable[StrEnum]) -> Callable[[list[str]], tuple[
         wanted = dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip())
         for part in wanted:
             if part not in known:
-                raise Unreadable(_("“%(value)s” is not a known %(kind)s.") % {"value": shown(part), "kind": kind_word(kind)})
+                raise Unreadable(
+                    _("“%(value)s” is not a known %(kind)s.") % {"value": shown(part), "kind": kind_word(kind)}
+                )
         return tuple(wanted)
 
     return read_codes

@@ -54,7 +54,7 @@ def test_every_filter_is_read():
 
 
 def test_empty_fields_of_a_form_ask_for_nothing():
-    found = reading("q=&state=&age=+&least=&sort=")
+    found = reading("q=&state=&age=+&least=&sort=breach")
     assert found.filters == Filters() and found.given == {} and not found.problems
 
 
