@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -19,6 +20,7 @@ from orders.sandbox.ledger import Ledger
 from orders.sandbox.script import LOOK_UPS, NATURAL, Scripted
 
 log = logging.getLogger(__name__)
+_REMEMBERED = 50_000  # look-ups that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,15 @@ class World:
     rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
+        self._asked: Counter[str] = Counter()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     # calls -----------------------------------------------------------------------------------------------------------
 
     def plan(self, effect: str, key: str, ask: Mapping[str, Any]) -> Scripted:
-        """How this call goes. The n-th call under a key has its own luck, so that faults pass."""
+        """How this call goes. The n-th call under a key has its own luck, and so has the n-th look-up of one thing, so
+        that faults pass."""
         subjects = [str(ask[name]) for name in ("refund", "attempt", "reservation", "ask", "order") if ask.get(name)]
         set_by_hand = self.ledger.trouble(subjects)
         if set_by_hand:
@@ -90,12 +94,20 @@ class World:
                 self.ledger.set_trouble(subject, left - 1)
                 return Scripted("retry", "provider_down")
             return self._fate(effect, ask) if effect not in LOOK_UPS else NATURAL
-        tried = self.ledger.times_called(effect, key) if key else 0
+        tried = self.ledger.times_called(effect, key) if key else self._times_asked(effect, ask)
         if effect == "refund_payment" and self._luck("exhausted", ask["refund"]) < self.rates.exhausted:
             return Scripted("retry", "provider_down") if tried < self.fail_tries else Scripted("done")
         return self._network(f"{effect}|{key or ask}|{tried}") or (
             NATURAL if effect in LOOK_UPS else self._fate(effect, ask)
         )
+
+    def _times_asked(self, effect: str, ask: Mapping[str, Any]) -> int:
+        """How often this was looked up before. Look-ups have no key to be counted by, and need not survive a restart."""
+        if len(self._asked) > _REMEMBERED:
+            self._asked.clear()
+        question = f"{effect}|{sorted(ask.items())}"
+        self._asked[question] += 1
+        return self._asked[question]
 
     def _network(self, call: str) -> Scripted | None:
         luck = self._luck("network", call)

@@ -150,3 +150,11 @@ def test_what_was_entered_for_later_is_left_alone_until_then(live):
     assert server.world.pass_time() == 0
     clock.time += 400
     assert server.world.pass_time() == 5
+
+
+def test_a_look_up_that_failed_does_not_fail_for_ever(live):
+    server, client, _ = live
+    client.request_payment()
+    server.world.rates = server.world.rates.changed({"unknown_before": 0.5})
+    kinds = {client.query_payment().kind for _ in range(20)}
+    assert kinds == {"accepted", "unknown"}
