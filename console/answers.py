@@ -104,11 +104,14 @@ def of_outcome(
     elif outcome.result == Result.ALREADY_APPLIED:
         headline = _("It was so already.")
         text = _("Nothing was changed: %(why)s.") % {"why": wording.refusal(outcome.code or "already_so")}
+    elif outcome.result == Result.STALE:
+        headline = _("The order has changed since you looked at it.")
+        if outcome.code == "promise_changed":
+            headline = _("The promise has changed since you looked at it.")
+        text = _("Nothing was done. Look at what changed, then decide anew.")
     else:
-        headline = {
-            Result.STALE: _("The order has changed since you looked at it."),
-            Result.CONFLICT: _("It contradicts what we know."),
-        }.get(outcome.result, _("It cannot be done now."))
+        conflict = outcome.result == Result.CONFLICT
+        headline = _("It contradicts what we know.") if conflict else _("It cannot be done now.")
         text = _("Nothing was changed: %(why)s.") % {"why": wording.refusal(outcome.code)}
         if outcome.legal_when:
             text += " " + _("Legal when %(condition)s.") % {"condition": _(outcome.legal_when)}

@@ -14,8 +14,8 @@ from console.diagnosis import SURPLUS, amounts_text
 from orders.models import BuyerDetails
 from orders.protocol.book import Book
 from orders.protocol.lifecycle import ORDER
-from orders.protocol.snapshot import Snapshot
-from orders.protocol.vocabulary import State
+from orders.protocol.snapshot import Promise, Snapshot
+from orders.protocol.vocabulary import Effect, PromiseState, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ def say(snapshot: Snapshot, now: datetime) -> Say:
         holding[capture.currency] += book.held(capture)
         returned += book.returned(capture)
     held = amounts_text(holding, order.currency)
-    if order.state == State.CANCELLED and book.money_held():
+    if order.state == State.REFUND_PENDING and any(map(_stuck, book.asks(Effect.REFUND_PAYMENT))):
+        sentence = _("Your order is cancelled; returning your %(held)s takes longer than usual, and we are on it.")
+    elif order.state == State.CANCELLED and book.money_held():
         sentence = _("Your order is cancelled; %(held)s is still to be returned to you.")
         promise = _(_NO_DATE)
     elif order.state == State.CANCELLED and returned:
@@ -116,3 +118,8 @@ def say(snapshot: Snapshot, now: datetime) -> Say:
     if any(row.kind in SURPLUS for row in snapshot.discrepancies):
         sentence += " " + _("We also see a payment that does not fit and are checking it.")
     return Say(sentence, _(ORDER.states[order.state].buyer_text), promise)
+
+
+def _stuck(row: Promise) -> bool:
+    """True for a refund that does not move before a person acts."""
+    return row.state == PromiseState.EXHAUSTED or (row.state == PromiseState.OPEN and bool(row.hold))

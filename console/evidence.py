@@ -314,7 +314,7 @@ def facts(snapshot: Snapshot, owed: Iterable[Owed], now: datetime) -> list[Fact]
 def _theirs(asked: Owed | None, reference: str) -> Mapping[str, object]:
     """The last answer to the promise that asked."""
     if asked is None or not asked.tries:
-        text = _("never asked") if asked is not None else _("not asked by us")
+        text = _("our request was never sent") if asked is not None else _("not asked by us")
         return {"theirs": text, "theirs_ref": reference, "theirs_at": None}
     last = asked.tries[0]
     words = answer_sign(last.outcome).word

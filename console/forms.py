@@ -5,7 +5,7 @@ Shapes only. Whether the repair is legal is asked of the core, whose answer abou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -42,25 +42,27 @@ class RepairForm(forms.Form):
     promise = forms.CharField(max_length=500, required=False, widget=forms.HiddenInput)
     revision = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
 
-    def __init__(self, command: RepairCommand, ways: Sequence[str], *args: Any, **kwargs: Any) -> None:
-        """`ways` are the ways out of a review to choose between; empty for every other command."""
+    def __init__(self, command: RepairCommand, choosing: bool, *args: Any, **kwargs: Any) -> None:
+        """`choosing`: how to end a review is chosen in the form; otherwise it was named before and is only carried."""
         super().__init__(*args, **kwargs)
-        self.command, self.ways = command, ways
+        self.command, self.choosing = command, choosing
         reasons = [(code, _(text)) for code, text in command.reason_codes]
         self.fields["reason_code"].choices = [("", _("Choose a reason")), *reasons]
-        if ways:
+        if command.name == "resolve_review":
             self.fields["to"] = forms.ChoiceField(
-                label=_("How to resolve it"),
-                choices=[("", _("Choose how")), *((way, _(RESOLUTIONS[way][1])) for way in ways)],
+                label=_("How to end it"),
+                choices=[("", _("Choose how")), *((way, _(text)) for way, (_event, text) in RESOLUTIONS.items())],
                 error_messages={"required": _("Choose how."), "invalid_choice": _("This is no way out of a review.")},
-                widget=forms.Select(attrs={"class": "form-select"}),
+                widget=forms.Select(attrs={"class": "form-select"}) if choosing else forms.HiddenInput(),
             )
+            self.fields["choosing"] = forms.BooleanField(required=False, initial=choosing, widget=forms.HiddenInput)
             self.order_fields(["to", "reason_code", "reason"])
         for name in self.fields:
             field = self.fields[name]
             if not field.widget.is_hidden:
                 field.widget.attrs["aria-describedby"] = f"{name}-told"
-        self.fields[next(iter(self.fields))].widget.attrs["autofocus"] = True
+        first = next(name for name, field in self.fields.items() if not field.widget.is_hidden)
+        self.fields[first].widget.attrs["autofocus"] = True
 
     def payload(self) -> dict[str, Any]:
         """What the command is about, without what was left empty. Call it after is_valid()."""
@@ -73,7 +75,8 @@ class RepairForm(forms.Form):
     def with_marks(self, marks: Mapping[str, Any]) -> RepairForm:
         """The same words under fresh marks, for a person to look at and send anew."""
         typed = {name: self.data.get(name, "") for name in ("reason_code", "reason")}
-        fresh = RepairForm(self.command, self.ways, {**marks, **typed, "to": self.data.get("to") or marks["to"]})
+        carried = {"to": self.data.get("to") or marks["to"], "choosing": str(self.choosing)}
+        fresh = RepairForm(self.command, self.choosing, {**marks, **typed, **carried})
         fresh.is_valid()
         return fresh
 

@@ -1,7 +1,7 @@
 """The timeline in words: each entry of `orders.timeline` as one line with its sign, evidence and result, by day.
 
-The rows come as they were written; a code without words is shown as it is. Text from outside is left to the template to
-escape: nothing here is marked safe.
+The rows come as they were written; a code without words is shown as it is. Text from outside stays text: it is escaped
+where it is written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any
 
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console import formats, wording
@@ -57,6 +59,12 @@ class StoryLine:
     quote: str = ""
     result: Sign | None = None
     version: int | None = None
+
+    @property
+    def evidence_html(self) -> SafeString:
+        """The evidence on one line, every piece escaped: a template would take thrice the time for fifty of these."""
+        pieces = (("<code>{}</code>" if part.code else "{}", part.text) for part in self.evidence)
+        return format_html_join(" · ", "{}", ((format_html(form, text),) for form, text in pieces))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Every command goes through `orders.repairs.request`, which judges actor, version
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,7 +23,7 @@ from console.views.base import render_page, wants_fragment
 from orders import repairs
 from orders.models import Order, RepairRequest, Transition
 from orders.protocol.diagnosis import diagnose
-from orders.protocol.repair_table import COMMANDS, RESOLUTIONS, RepairCommand
+from orders.protocol.repair_table import COMMANDS, RepairCommand
 from orders.protocol.snapshot import Outcome, Promise
 from orders.protocol.vocabulary import Result, Role
 
@@ -50,7 +51,7 @@ def _ask(
     """The question. `form` is one that has to be corrected; what was typed into it stays."""
     view = _Offered(request, subject, spec, form.data if form is not None else request.GET)
     if form is None and view.offer is not None and view.offer.allowed:
-        form = RepairForm(spec, view.ways, initial=opening(view.offer, view.snapshot.order.state_version))
+        form = RepairForm(spec, view.choosing, initial=view.marks())
     return render_page(request, ASK, ASK_FRAGMENT, {**view.told(), "form": form}, status=status)
 
 
@@ -70,20 +71,27 @@ class _Offered:
         self.offer = named_ones[0] if named_ones else None
         key = subjects["promise"] or str(self.offer.payload.get("promise", "") if self.offer else "")
         self.row = next((row for row in self.snapshot.promises if row.key == key), None)
-        self.ways = list(RESOLUTIONS) if spec.name == "resolve_review" else []
+        # a review whose way out was not named yet: the person chooses in the form
+        self.choosing = spec.name == "resolve_review" and not subjects["to"]
+
+    def marks(self) -> Mapping[str, Any]:
+        """What a fresh form carries."""
+        marks = opening(self.offer, self.snapshot.order.state_version)
+        return {**marks, "to": ""} if self.choosing else marks
 
     def told(self) -> dict[str, Any]:
         """The question's context."""
         offer, row = self.offer, self.row
         refusal, legal_when = offers.refused(offer, self.role) if offer else (_not_offered(row), "")
+        named_one = offer if not self.choosing else None
         return {
             "order": self.snapshot.order,
             "now": self.now,
             "fragment": wants_fragment(self.request),
-            "title": offers.label(offer, row) if offer else _(self.spec.label),
+            "title": offers.label(named_one, row) if named_one else _(self.spec.label),
             "href": offers.address(self.snapshot.order.number, self.spec.name, self._subject()),
             "offer": offer,
-            "consequence": offers.consequence(offer, row) if offer else _(self.spec.consequence),
+            "consequence": offers.consequence(named_one, row) if named_one else _(self.spec.consequence),
             "check": offers.check(offer, row, self.snapshot, self.now) if offer else None,
             "refusal": refusal,
             "legal_when": legal_when,
@@ -106,7 +114,7 @@ class _Offered:
     def _subject(self) -> dict[str, str]:
         if self.row is not None:
             return {"promise": self.row.key}
-        return {"to": self.asked_for["to"]} if self.ways else {}
+        return {"to": self.asked_for["to"]}
 
 
 def _not_offered(row: Promise | None) -> str:
@@ -121,8 +129,7 @@ def _not_offered(row: Promise | None) -> str:
 
 
 def _submit(request: HttpRequest, subject: Order, spec: RepairCommand) -> HttpResponse:
-    ways = list(RESOLUTIONS) if spec.name == "resolve_review" else []
-    form = RepairForm(spec, ways, request.POST)
+    form = RepairForm(spec, request.POST.get("choosing") == "True", request.POST)
     if not form.is_valid():
         return _correct(request, subject, spec, form)
     given = form.cleaned_data
@@ -148,7 +155,7 @@ def _correct(request: HttpRequest, subject: Order, spec: RepairCommand, form: Re
     if not form.lost_marks():
         return _ask(request, subject, spec, form, status=422)
     view = _Offered(request, subject, spec, request.POST)
-    fresh = form.with_marks(opening(view.offer, view.snapshot.order.state_version))
+    fresh = form.with_marks(view.marks())
     fresh.add_error(None, _("The form had lost what you saw when you opened it. Look at it again, then send it."))
     return _ask(request, subject, spec, fresh, status=400)
 
@@ -163,7 +170,8 @@ def _answer(
     if answer.status == 409:
         told |= {"changed": _changed(subject, form, outcome, view), "typed": form.cleaned_data["reason"]}
         if view.offer is not None and view.offer.allowed:
-            told["form"] = form.with_marks(opening(view.offer, view.snapshot.order.state_version))
+            told["form"] = form.with_marks(view.marks())
+            told["others"] = [row for row in told["others"] if row.href != told["href"]]
     if told["fragment"]:
         # the page behind the dialog, from a fresh read, swapped in place
         behind = {**order_page.context(request, reads.read(subject)), "swapped": True}
