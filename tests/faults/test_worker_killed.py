@@ -71,8 +71,7 @@ def wait_for(true, log, seconds=40.0):
     until = time.monotonic() + seconds
     while not true():
         said = log.read_text(errors="replace")[-3000:] if time.monotonic() > until else ""
-        assert time.monotonic() < until, f"it did not happen in {seconds:g} s:
-{said}"
+        assert time.monotonic() < until, f"it did not happen in {seconds:g} s: {said}"
         time.sleep(0.1)
 
 
