@@ -102,7 +102,7 @@ class World:
         )
 
     def _times_asked(self, effect: str, ask: Mapping[str, Any]) -> int:
-        """How often this was looked up before. Look-ups have no key to be counted by, and need not survive a restart."""
+        """How often this was looked up before. Look-ups have no key to be counted by; a restart forgets them."""
         if len(self._asked) > _REMEMBERED:
             self._asked.clear()
         question = f"{effect}|{sorted(ask.items())}"
