@@ -79,6 +79,7 @@ class Book:
         self._touched: dict[str, dict[str, Any]] = {}
         self.detail: dict[str, Any] = {}  # what the history row says beside its columns
         self.booked: Any = None  # the row the event's fact was booked as
+        self.firing: Timer | None = None  # the clock that asks
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 

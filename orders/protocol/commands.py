@@ -1,4 +1,4 @@
-"""What an operator may do to a promise (protocol, section 8): retry, hold, free, abandon. The order's state stays.
+"""What an operator may do to a promise (protocol, section 8): retry, hold, free, abandon. The table says if it moves.
 
 A command names its promise by key, or by effect (then the one that needs it most). It carries the promise's `revision`
 the person saw, so that two people do not act on one promise unseen.
@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orders.protocol.book import UNPAID, Book
-from orders.protocol.lifecycle import ASKS, ORDER
-from orders.protocol.promises import free, hold, withdraw_refund
+from orders.protocol.promises import awaited, free, hold, withdraw_refund
 from orders.protocol.snapshot import EventInput, Promise
-from orders.protocol.vocabulary import Effect, Event, Hold, PromiseState, Result, State
+from orders.protocol.vocabulary import LOOK_UPS, Effect, Event, Hold, PromiseState, Result
 
 _URGENCY = {
     PromiseState.EXHAUSTED: 0,
@@ -72,8 +71,7 @@ def judge_retry(book: Book, row: Promise) -> CommandAnswer:
         return _refused("on_hold", f"the hold of the {row.hold} is over")
     if row.outcome == "refused":
         return _refused("refused_for_good", "it was not refused for good; reissue it under a new key")
-    awaits = ORDER.states[book.order.state].awaits
-    if row.effect in ASKS and row.effect not in awaits and not row.look_up_only:
+    if not row.look_up_only and not awaited(book, row):
         return _refused("not_awaited", f"the order waits for {row.effect}")
     return CommandAnswer(Result.APPLIED)
 
@@ -94,7 +92,7 @@ def _retry(book: Book, row: Promise, event: EventInput) -> CommandAnswer:
         budget=max(row.budget, row.tries + retry.max_tries),
         due_at=book.now,
         # the provider may have forgotten the key: nothing is sent until a look-up has answered
-        unknown=row.unknown or past_retention,
+        unknown=row.unknown or (past_retention and row.effect not in LOOK_UPS),
         outcome="",
         settled_at=None,
         hurried_by=event.actor.name,
@@ -132,7 +130,7 @@ def _abandon(book: Book, row: Promise, event: EventInput) -> CommandAnswer:
     if refund is not None and refund.state in UNPAID:
         withdraw_refund(book, refund, "abandoned")
         row = book.promise_by_key(row.key) or row
-    book.put(
+    book.booked = book.put(
         "promises",
         replace(
             row,
@@ -145,15 +143,6 @@ def _abandon(book: Book, row: Promise, event: EventInput) -> CommandAnswer:
         ),
     )
     return CommandAnswer(Result.APPLIED)
-
-
-def awaited_here(book: Book, row: Promise) -> bool:
-    """True when the order's state waits on this promise, so that abandoning it needs a person's decision."""
-    waits = {
-        State.CANCELLATION_PENDING: Effect.VOID_PAYMENT,
-        State.REFUND_PENDING: Effect.REFUND_PAYMENT,
-    }.get(book.order.state)
-    return row.effect == waits or row.effect in ORDER.states[book.order.state].awaits
 
 
 _COMMANDS: dict[Event, Callable[[Book, Promise, EventInput], CommandAnswer]] = {

@@ -22,7 +22,7 @@ from orders.protocol.machine import EventSpec, Rule
 from orders.protocol.movement import arrive, move, tidy
 from orders.protocol.snapshot import Decision, EventInput, Outcome, Snapshot, Timer, Transition
 from orders.protocol.standing import Standing
-from orders.protocol.timers import fire
+from orders.protocol.timers import LOOK_UP_CLOCKS, fire
 from orders.protocol.vocabulary import (
     ActorKind,
     DiscrepancyKind,
@@ -124,11 +124,18 @@ class Verdict:
         if kind == EventKind.TIMER:
             return self._timer()
         if kind == EventKind.COMMAND:
-            answer = commands.act(self.book, self.event)
-            if answer.result != Result.APPLIED:
-                self.book = self._fresh()
-            return self._record(answer.result, answer.code, legal_when=answer.legal_when)
+            return self._command()
         return self._wish()
+
+    def _command(self) -> Decision:
+        answer = commands.act(self.book, self.event)
+        if answer.result != Result.APPLIED:
+            self.book = self._fresh()
+            return self._record(answer.result, answer.code, legal_when=answer.legal_when)
+        moving = self._matching(self.book, ORDER.rules_for(self.book.order.state, self.event.event))
+        if moving:
+            return self._follow(moving[0], stepped=False)
+        return self._record(Result.APPLIED, answer.code)
 
     # -- wishes --------------------------------------------------------------------------------------------------------
 
@@ -138,6 +145,8 @@ class Verdict:
         if not rules:
             held = state in ORDER.targets.get(self.event.event, ())
             if held:
+                if self.event.event == Event.CANCELLATION_REQUESTED:
+                    self._note_buyer_cancelled()
                 return self._record(Result.ALREADY_APPLIED, "")
             return self._record(UNLISTED[EventKind.WISH], "no_rule", legal_when=_legal_states(self.event.event))
         matching = self._matching(self.book, rules)
@@ -221,10 +230,12 @@ class Verdict:
         kind = Event(self.event.event)
         rules = ORDER.rules_for(self.book.order.state, kind)
         timer = self._running(kind)
-        if not rules or (timer is None and self.event.actor.kind == ActorKind.TIMER):
+        by_hand = self.event.actor.kind == ActorKind.OPERATOR and kind in LOOK_UP_CLOCKS
+        if not rules or (timer is None and not by_hand):
             return self._record(UNLISTED[EventKind.TIMER], "dead_timer")
         payload = dict(self.event.payload)
         if timer is not None:
+            self.book.firing = timer
             fire(self.book, timer)
             payload.setdefault("subject", timer.subject)
         rule = self._matching(self.book, rules)

@@ -111,7 +111,7 @@ def _first_match(book: Book) -> _Answer | None:
         return _Answer(Wait.WAITING, "a promise is in progress", "", owner_of(progress), progress)
     if order.state == State.MANUAL_REVIEW:
         return _Answer(Wait.WAITING, "a person owes a decision", order.review_cause, Owner.OPERATORS)
-    if progress is None and not _has_clock(book):
+    if (progress is None or progress.state == PromiseState.ACCEPTED) and not _has_clock(book):
         return _Answer(Wait.STRANDED, "no clock, no promise, no person", "stranded", Owner.OPERATORS)
     if progress is not None and progress.hold == Hold.OPERATOR:
         return _Answer(Wait.WAITING, "a person holds a promise", "held", Owner.OPERATORS, progress)

@@ -6,7 +6,6 @@ Performing the work is `handlers`' business; here it is only promised, under its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from orders.protocol import goods_facts
@@ -203,7 +202,7 @@ def recall_fulfillment(book: Book, payload: Payload) -> None:
         if spent.state == PromiseState.EXHAUSTED:
             supersede(book, spent, "asked again")
     number = book.order.number
-    key, outward = ask_again_key(book, Effect.RECALL_FULFILLMENT, number, "recall")
+    key, outward = ask_again_key(book, Effect.RECALL_FULFILLMENT, number, "recall", ask.key)
     body = {"order": number, "ask": ask.outward_key}
     made = promise(book, Effect.RECALL_FULFILLMENT, key, body, subject=number, related=ask.key, outward_key=outward)
     close_opposite(book, made)
@@ -240,13 +239,19 @@ def query(book: Book, effect: Effect, subject: str, body: Mapping[str, Any], tar
     for spent in book.promises:
         if spent.effect == effect and spent.subject == subject and spent.state == PromiseState.EXHAUSTED:
             supersede(book, spent, "asked again")
-    # look-ups that ended are not in the snapshot: two of one instant are told apart by the event that asked
-    key = f"query:{subject}:{_stamp(book.now)}:{book.new_id()[-6:]}"
-    return promise(book, effect, key, body, subject=subject, target=target)
+    return promise(book, effect, _query_key(book, subject), body, subject=subject, target=target)
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.isoformat()
+def _query_key(book: Book, subject: str) -> str:
+    """`query:<subject>:<due>`, with a tail only where another look-up may have been asked for this very instant.
+
+    Look-ups that ended are not in the snapshot, but the clock they were asked by was wound again when they were.
+    """
+    clock = book.firing
+    due = clock.due_at if clock is not None and clock.due_at <= book.now else book.now
+    key = f"query:{subject}:{due.isoformat()}"
+    alone = clock is not None and clock.created_at < book.now and book.promise_by_key(key) is None
+    return key if alone else f"{key}:{book.new_id()[-6:]}"
 
 
 def query_payment(book: Book, payload: Payload) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orders.protocol.book import ATTEMPT_OPEN, Book
-from orders.protocol.snapshot import Capture
-from orders.protocol.vocabulary import CaptureKind, DisputeState, State
+from orders.protocol.lifecycle import ORDER
+from orders.protocol.snapshot import Capture, Promise
+from orders.protocol.vocabulary import LOOK_UPS, CaptureKind, DisputeState, Effect, PromiseState, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,18 @@ def _refund_safe_here(book: Book) -> bool:
     return book.order.state != State.MANUAL_REVIEW or book.dispatched() or not book.may_ship()
 
 
+def _awaited_abandoned(book: Book) -> bool:
+    """A command gave up a promise that the order's state waits on; a look-up is asked again by its clock."""
+    row = book.booked
+    if not isinstance(row, Promise) or row.state != PromiseState.ABANDONED or row.effect in LOOK_UPS:
+        return False
+    state = book.order.state
+    return row.effect == _RETURNS.get(state) or row.effect in ORDER.states[state].awaits
+
+
+_RETURNS = {State.CANCELLATION_PENDING: Effect.VOID_PAYMENT, State.REFUND_PENDING: Effect.REFUND_PAYMENT}
+
+
 def _fact(test: Callable[[Book], bool], legal_when: str) -> Guard:
     return Guard(lambda book, payload: test(book), legal_when)
 
@@ -98,6 +111,10 @@ GUARDS: dict[str, Guard] = {
     "no_open_dispute": _fact(lambda b: b.open_dispute() is None, "no dispute is open"),
     "no_lost_dispute": _fact(lambda b: not _lost_dispute(b), "no dispute was lost"),
     # attempts
+    "attempt_is_new": Guard(
+        lambda book, payload: not payload.get("attempt") or book.attempt_by_ref(str(payload["attempt"])) is None,
+        "the attempt has a reference of its own",
+    ),
     "attempt_open": _fact(lambda b: b.attempt_open(), "a payment attempt is open"),
     "no_attempt_open": _fact(lambda b: not b.attempt_open(), "no payment attempt is open"),
     # stock and goods
@@ -115,6 +132,8 @@ GUARDS: dict[str, Guard] = {
     "recall_not_refused": _fact(
         lambda b: b.order.recall_refused_at is None, "the warehouse has not refused a recall: it is too late"
     ),
+    # promises
+    "awaited_was_abandoned": _fact(_awaited_abandoned, "the promise given up is one its state waits on"),
     # the buyer's wish
     "buyer_has_cancelled": _fact(lambda b: b.order.buyer_cancelled_at is not None, "the buyer has cancelled"),
     "buyer_has_not_cancelled": _fact(lambda b: b.order.buyer_cancelled_at is None, "the buyer has not cancelled"),

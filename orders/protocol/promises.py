@@ -73,11 +73,11 @@ def promise(
     )
 
 
-_DEFINITE = frozenset({"refused", "recalled", "released", "nothing", "absent", "dispatched", "lost"})
+_DEFINITE = frozenset({"refused", "recalled", "released", "nothing", "absent", "dispatched", "too_late", "lost"})
 
 
-def ask_again_key(book: Book, effect: Effect, subject: str, prefix: str) -> tuple[str, str]:
-    """The key of the next ask about a subject, and its outward key.
+def ask_again_key(book: Book, effect: Effect, subject: str, prefix: str, related: str = "") -> tuple[str, str]:
+    """The key of the next ask about a subject (and, for a recall, the ask it recalls), and its outward key.
 
     The outward key stays the one of the earlier ask while that may still stand; a definite end earns a new one.
     """
@@ -87,7 +87,7 @@ def ask_again_key(book: Book, effect: Effect, subject: str, prefix: str) -> tupl
         return key, key
     last = earlier[-1]
     never_sent = last.state in (PromiseState.SUPERSEDED, PromiseState.ABANDONED) and last.first_sent_at is None
-    definite = never_sent or last.outcome in _DEFINITE
+    definite = never_sent or last.outcome in _DEFINITE or last.related != related
     return key, key if definite else last.outward_key
 
 

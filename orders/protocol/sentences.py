@@ -83,6 +83,8 @@ GUARD_REFUSALS: dict[str, str] = {
     "amount_refundable": _("the amount is not refundable"),
     "refund_safe_here": _("the goods may still leave"),
     "no_capture": _("the current attempt has taken money"),
+    "attempt_is_new": _("the attempt was started before; a retry is a new attempt"),
+    "awaited_was_abandoned": _("the order does not wait on what was given up"),
     "no_capture_ever": _("money was taken before"),
     "capture_sound": _("the capture does not match what was asked for"),
     "capture_unsound": _("nothing about the capture needs a person"),
@@ -188,6 +190,7 @@ DEADLINES: dict[Event, str] = {
 }
 REVIEW_CAUSES: dict[Event, str] = {
     Event.REVIEW_REQUESTED: _("sent to review"),
+    Event.ABANDON_EFFECT: _("somebody gave up what the order waits on"),
     Event.PAYMENT_CAPTURED: _("something about the payment does not fit"),
     Event.REFUND_CONFIRMED: _("money went back before the goods left"),
     Event.REFUND_FAILED: _("the refund failed"),

@@ -9,7 +9,8 @@ from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Timer
 from orders.protocol.vocabulary import Event, ReservationState, State, TimerState
 
-LOOK_UP_CLOCKS = frozenset(spec.look_up for spec in ORDER.states.values() if spec.look_up)
+# asked again and again, by the clock or by a person who wants to know now
+LOOK_UP_CLOCKS = frozenset({Event.DISPUTE_QUERY, *(spec.look_up for spec in ORDER.states.values() if spec.look_up)})
 
 
 def _length(book: Book, kind: Event, rounds: int) -> timedelta | None:
@@ -41,7 +42,7 @@ def stop(book: Book, kind: Event, why: str, subject: str | None = None) -> None:
 def fire(book: Book, timer: Timer) -> None:
     """Mark a clock as fired; a look-up clock is wound again, from now."""
     book.change("timers", timer, state=TimerState.FIRED, closed_at=book.now, closed_why="fired")
-    if timer.kind in LOOK_UP_CLOCKS or timer.kind == Event.DISPUTE_QUERY:
+    if timer.kind in LOOK_UP_CLOCKS:
         start(book, timer.kind, timer.subject, rounds=timer.rounds + 1)
 
 
