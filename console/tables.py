@@ -15,7 +15,7 @@ from urllib.parse import quote
 import django_tables2 as tables
 from django.template.loader import get_template
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -176,10 +176,13 @@ def _brief(length: timedelta) -> str:
 @cache
 def _bar(filled: int) -> SafeString:
     """The bar as SVG; geometry stands in attributes, for the policy allows no inline style."""
-    run, over = min(filled, AIM), filled - AIM
-    return mark_safe(
-        f'<svg class="agebar" viewBox="0 0 {BAR} 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        f'<rect class="base" y="2" width="{BAR}" height="4"/><rect class="run" y="2" width="{run}" height="4"/>'
-        + (f'<rect class="over" x="{AIM}" y="0.5" width="{over}" height="7"/>' if over > 0 else "")
-        + f'<path class="aim" d="M{AIM} 0v8"/></svg>'
+    over = filled - AIM
+    return format_html(
+        '<svg class="agebar" viewBox="0 0 {0} 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        '<rect class="base" y="2" width="{0}" height="4"/><rect class="run" y="2" width="{1}" height="4"/>'
+        '{2}<path class="aim" d="M{3} 0v8"/></svg>',
+        BAR,
+        min(filled, AIM),
+        format_html('<rect class="over" x="{}" y="0.5" width="{}" height="7"/>', AIM, over) if over > 0 else "",
+        AIM,
     )

@@ -20,6 +20,28 @@ from orders.protocol.vocabulary import Owner, State, Wait
 from orders.testing.builders import OPERATOR
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+# columns of orders that differ from the usual refund under way
+EXHAUSTED = {
+    "wait": Wait.EXHAUSTED,
+    "rule": "a promise is out of tries",
+    "owner": Owner.OPERATORS,
+    "tries": 8,
+    "next_try_at": None,
+}
+QUIET = {
+    "state": State.PLACED,
+    "wait": Wait.WAITING,
+    "rule": "a promise is in progress",
+    "cause": "",
+    "owner": Owner.WAREHOUSE,
+    "effect": "reserve_inventory",
+    "next_try_at": None,
+    "tries": 0,
+    "budget": 0,
+    "last_error_code": "",
+    "last_error": "",
+    "repair": "query_provider",
+}
 _COLUMNS = {field.name for field in fields(WorkItem)}
 _CHUNK = 2_000
 

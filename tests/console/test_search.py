@@ -1,13 +1,11 @@
 """The list of all orders: live or finished, found by what people have at hand."""
 
-import re
-from html import unescape
-
 import pytest
 
 from console.queries import search
 from orders.protocol.vocabulary import State
 from tests.console import factories
+from tests.console.pages import link, numbers, shown, text_of
 from tests.console.rows import HOUR, many, waiting
 
 pytestmark = pytest.mark.django_db
@@ -18,18 +16,8 @@ def support(signed_in):
     return signed_in("support")
 
 
-def shown(client, query: str = "") -> str:
-    answer = client.get(f"/orders/{query}")
-    assert answer.status_code == 200
-    return answer.content.decode()
-
-
-def numbers(page: str) -> list[str]:
-    return [unescape(found) for found in re.findall(r'data-row-link href="[^"]*" title="#([^"]*)"', page)]
-
-
-def text_of(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+def found(client, query: str = "") -> str:
+    return shown(client, f"/orders/{query}")
 
 
 def test_live_and_finished_orders_are_listed_newest_first(support):
@@ -40,7 +28,7 @@ def test_live_and_finished_orders_are_listed_newest_first(support):
             {"number": "calm", "state": State.SHIPPED, "wait": None, "amount": 48_000, "currency": "JPY"},
         ]
     )
-    page = shown(support)
+    page = found(support)
     assert numbers(page) == ["calm", "over", "stuck"]
     told = text_of(page)
     assert "Refund failed and will be tried again: the other side answered HTTP 503 Retry scheduled" in told
@@ -54,8 +42,8 @@ def test_one_match_leads_straight_to_the_order(support):
     assert support.get("/orders/?q=%23481")["Location"] == "/orders/481/"
     assert support.get("/orders/?q=albrecht")["Location"] == "/orders/481/"
     assert support.get("/orders/?q=a/b+%231")["Location"] == "/orders/a%2Fb%20%231/"
-    assert numbers(shown(support, "?q=48")) == ["4810", "481"]
-    assert numbers(shown(support, "?q=481&state=refund_pending")) == ["4810", "481"]
+    assert numbers(found(support, "?q=48")) == ["4810", "481"]
+    assert numbers(found(support, "?q=481&state=refund_pending")) == ["4810", "481"]
     answer = support.get("/orders/?q=481", headers={"HX-Request": "true"})
     assert answer.status_code == 200 and answer["HX-Push-Url"] == "/orders/?q=481"
 
@@ -78,14 +66,14 @@ def test_nothing_matches(support, q):
 
 def test_an_absent_order_looks_like_any_other_miss(support):
     waiting("1842")
-    absent = text_of(shown(support, "?q=9999"))
+    absent = text_of(found(support, "?q=9999"))
     assert "No order matches" in absent and "1842" not in absent
 
 
 @pytest.mark.parametrize("query", ["?wait=exhausted", "?q=%00", "?state=foo", "?after=x", "?q=a&q=b"])
 def test_what_cannot_be_read_shows_nothing(support, query):
     many([{}])
-    page = shown(support, query)
+    page = found(support, query)
     assert numbers(page) == [] and "cannot be read, so nothing is shown" in page
 
 
@@ -94,21 +82,20 @@ def test_filter_by_state_and_pages(support, monkeypatch):
     many([{"number": f"n{n}", "state": State.SHIPPED, "wait": None} for n in range(5)] + [{"number": "other"}])
     walked, query = [], "?state=shipped"
     while query:
-        page = shown(support, query)
+        page = found(support, query)
         walked += numbers(page)
-        following = re.search(r'<a href="/orders/([^"]*)" rel="next"', page)
-        query = unescape(following[1]) if following else ""
+        query = link(page, "next").removeprefix("/orders/")
     assert walked == ["n4", "n3", "n2", "n1", "n0"]
-    earlier = unescape(re.search(r'<a href="/orders/([^"]*)" rel="prev"', page)[1])
-    assert numbers(shown(support, earlier)) == ["n2", "n1"]
+    earlier = link(page, "prev").removeprefix("/orders/")
+    assert numbers(found(support, earlier)) == ["n2", "n1"]
 
 
 def test_no_orders_yet(support):
-    assert "There are no orders yet" in shown(support)
+    assert "There are no orders yet" in found(support)
 
 
 def test_the_list_asks_little(support, django_assert_num_queries):
     many([{"buyer": "Mara", "entered_state_at": -HOUR} for _ in range(60)])
-    shown(support)
+    found(support)
     with django_assert_num_queries(4):  # session, account, role; the rows with everything in them
-        shown(support)
+        found(support)
