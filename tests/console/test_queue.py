@@ -276,7 +276,6 @@ def test_search_finds_what_people_have_at_hand(support):
         assert listed(support, f"?q={q}") == [], q
 
 # -- gates, emptiness, who may see it ---------------------------------------------------------------------------------
-# -- gates, emptiness, who may see it ---------------------------------------------------------------------------------------
 
 
 def stop(target: str = "sandbox", effect: str = "refund_payment", **columns) -> Gate:
