@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from console.demo.policy import POLICY
 from console.embedded import process
 from console.embedded.session import ROOT
 
@@ -62,8 +63,10 @@ class Child:
 
 def sandbox(home: Path, port: int, public_url: str) -> Child:
     """The stand-in provider and warehouse: its ledger is its own, its notices go to our public address."""
-    words = ["sandbox", "--port", str(port), "--ledger", str(home / "sandbox.ledger"), "--notify", public_url]
-    return Child("sandbox", [*MANAGE, *words], home / "logs" / "sandbox.log")
+    words = ["--port", str(port), "--ledger", str(home / "sandbox.ledger"), "--notify", public_url]
+    # What is to run out of tries fails as often as we are ready to try.
+    words += ["--fail-tries", str(POLICY["retry"]["refund_payment"]["max_tries"])]
+    return Child("sandbox", [PYTHON, "-m", "orders.sandbox", *words], home / "logs" / "sandbox.log")
 
 
 def web(home: Path) -> Child:
@@ -72,8 +75,18 @@ def web(home: Path) -> Child:
 
 
 def worker(home: Path) -> Child:
-    """Two pool processes: one that is held up by a slow provider leaves one for the rest."""
-    words = ["worker", "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+    """Two threads, so that one held up by a slow provider leaves one; production uses processes, which take more."""
+    words = [
+        "worker",
+        "--pool",
+        "threads",
+        "--concurrency",
+        "2",
+        "--loglevel",
+        "INFO",
+        "--without-gossip",
+        "--without-mingle",
+    ]
     return Child("worker", [*CELERY, *words], home / "logs" / "worker.log", restarts=True)
 
 

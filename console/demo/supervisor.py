@@ -17,6 +17,8 @@ from console.demo.policy import POLICY
 from console.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, process
 from console.embedded.session import ROOT, keep_environment
 
+# A shop of a few thousand orders; every server process that has touched the buffers counts them as its own memory.
+SMALL = {"shared_buffers": "24MB"}
 # What Celery writes after a task that only the beat sends.
 BEAT_WORK = re.compile(rb"orders\.tasks\.fire_timers\[[^\]]+\] succeeded")
 ACCOUNTS = ("support", "operator", "manager", "admin")
@@ -84,7 +86,7 @@ class Supervisor:
         """Those the environment names are used; the others are embedded, in our folder."""
         logs = self.home / "logs"
         if not self.environment.get("DATABASE_URL"):
-            postgres = EmbeddedPostgres(self.home / "postgres", log=logs / "postgres.log")
+            postgres = EmbeddedPostgres(self.home / "postgres", options=SMALL, log=logs / "postgres.log")
             postgres.start()
             self.servers.append(postgres)
             self.environment["DATABASE_URL"] = postgres.url
@@ -217,5 +219,7 @@ def prepare_environment(home: Path, local: dict[str, str], port: int, sandbox_po
         **os.environ,
         **ours,
         "WEB_BIND": f"127.0.0.1:{port}",
+        "WEB_THREADS": "4",
+        "MALLOC_ARENA_MAX": "2",  # the C library would keep a heap for every thread
         "UNSTUCK_HOME": str(home),
     }
