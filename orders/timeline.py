@@ -196,14 +196,14 @@ _SHOWN = _listed(
 
 # Each source: its newest rows below the mark, by the index on (order_id, instant), as one shape: source, at, tie, row.
 _HISTORY = f"""
-(SELECT '{Source.HISTORY}' AS source, t.recorded_at AS at, lpad(t.seq::text, 20, '0') AS tie, json_build_object(
+(SELECT '{Source.HISTORY}', t.recorded_at, lpad(t.seq::text, 20, '0'), json_build_object(
     'event', t.event, 'identity', t.identity, 'from_state', t.from_state, 'to_state', t.to_state,
     'version', t.state_version, 'stepped', t.stepped, 'result', t.result, 'code', t.code,
     'actor_kind', t.actor_kind, 'actor_id', t.actor_id, 'actor_label', t.actor_label,
     'reason', t.reason, 'reason_code', t.reason_code, 'seen_version', t.seen_version, 'occurred_at', t.occurred_at,
     'detail', t.detail, 'payload', (
         SELECT jsonb_object_agg(p.key, left(p.value, 200)) FROM jsonb_each_text(t.payload) AS p
-        WHERE p.key IN ({_SHOWN})))::text AS document
+        WHERE p.key IN ({_SHOWN})))::text
 FROM orders_transition t
 WHERE t.order_id = %(order)s AND (t.recorded_at, t.seq) < (%(at)s::timestamptz, %(s{Source.HISTORY})s::bigint)
   {{where}}
@@ -245,7 +245,8 @@ ORDER BY r.confirmed_at DESC, r.id DESC LIMIT %(limit)s)"""
 def _story(*parts: str) -> str:
     """The newest rows of several sources as one page, cut to the limit once more."""
     union = "\nUNION ALL".join(parts)
-    return f'SELECT * FROM ({union}) AS story ORDER BY at DESC, source DESC, tie COLLATE "C" DESC LIMIT %(limit)s'
+    story = f"({union}) AS story(source, at, tie, document)"
+    return f'SELECT * FROM {story} ORDER BY at DESC, source DESC, tie COLLATE "C" DESC LIMIT %(limit)s'
 
 
 def _history_where(condition: str) -> str:
