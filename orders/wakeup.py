@@ -18,6 +18,7 @@ from django.conf import settings
 
 LOOK = "orders.tasks.look"
 EXPIRES = 60  # seconds
+ENOUGH = 20  # messages that wait already: one more says nothing new
 PAUSE = 0.02  # seconds between two messages: sent back to back, they cost a busy process a third of its time
 _log = logging.getLogger(__name__)
 
@@ -65,8 +66,12 @@ class _Sender:
                 broker_connection_timeout=1,
                 broker_transport_options={"socket_connect_timeout": 1, "socket_timeout": 1, "max_retries": 1},
             )
-        # with no worker to take them, messages must not pile up: an old one says nothing the sweep does not know
-        self._app.send_task(LOOK, retry=False, ignore_result=True, expires=EXPIRES)
+        with self._app.producer_or_acquire() as producer:
+            # with no worker to take them (a relay runs without Celery) messages must not pile up
+            queue = self._app.conf.task_default_queue
+            waiting = producer.channel.queue_declare(queue, passive=False).message_count
+            if waiting < ENOUGH:
+                self._app.send_task(LOOK, producer=producer, retry=False, ignore_result=True, expires=EXPIRES)
 
 
 _sender: _Sender | None = None
