@@ -244,8 +244,8 @@ def close_unawaited(book: Book, target: State) -> None:
 
 
 def hold(book: Book, row: Promise, why: Hold) -> None:
-    """Keep an open promise from being tried. A dispute's hold outweighs a review's."""
-    if row.state not in (PromiseState.OPEN, PromiseState.EXHAUSTED) or row.hold in (Hold.DISPUTE, why):
+    """Keep an open promise from being tried. A dispute's hold outweighs a review's; a person's own outlasts both."""
+    if row.state not in (PromiseState.OPEN, PromiseState.EXHAUSTED) or row.hold in (Hold.DISPUTE, Hold.OPERATOR, why):
         return
     book.change("promises", row, hold=why, revision=row.revision + 1)
 
