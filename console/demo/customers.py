@@ -57,7 +57,7 @@ class Customer:
 
     def early_leaver(self) -> Life:
         """Cancels before paying, now and then twice."""
-        if not self._open().understood:
+        if self._open().status != 201:  # no answer, or the number is somebody else's
             return
         yield self.draw.uniform(0.5, 3)
         self._say(Event.PLACEMENT_REQUESTED)
@@ -94,7 +94,7 @@ class Customer:
 
     def _checkout(self) -> Generator[float, None, bool]:
         """From the basket to a payment; False when it came to none."""
-        if not self._open().understood:
+        if self._open().status != 201:  # no answer, or the number is somebody else's
             return False
         yield self.draw.uniform(0.5, 4)
         self._say(Event.PLACEMENT_REQUESTED)

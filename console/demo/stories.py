@@ -188,6 +188,7 @@ def cancelled_before_payment(scene: Scene) -> Story:
 
 def declined_then_paid(scene: Scene) -> Story:
     yield from _checkout(scene)
+    scene.standin.facts({"payment_ends": [{"attempt": scene.attempt, "status": "failed"}]})
     scene.notice("provider", Event.PAYMENT_FAILED, attempt=scene.attempt)
     yield 2 * MINUTE
     scene.pay()

@@ -4,7 +4,8 @@
     GET  /control/calls[?effect=&key=] the calls it received
     POST /control/script               {effect: [answer, ...], "lookup": [...]}; DELETE forgets what is left
     POST /control/forget-keys          {} or {"key": ...}
-    POST /control/facts                {payments, captures, refunds, reservations, shipments, goods: [{..., at?}]}
+    POST /control/facts                {payments, captures, refunds, reservations, shipments, goods: [{..., at?}],
+                                        payment_ends: [{attempt, status}]}
     POST /control/capture              {attempt, capture?, amount?, currency?, order?, notify?}: captured there
     POST /control/notice               {channel, type, ...payload, id?, copies?, delay?}: send one now
     POST /control/rates                {rate: share}; GET lists them
@@ -67,10 +68,11 @@ def _forget(server: SandboxServer, body: Body) -> dict[str, Any]:
 
 
 def _facts(server: SandboxServer, body: Body) -> dict[str, Any]:
-    """Enter a given state; each item's keys are the arguments of the ledger's record_* method."""
+    """Enter a given state; each item's keys are the arguments of the ledger's method."""
     ledger = server.ledger
     ways: Mapping[str, Callable[..., Any]] = {
         "payments": ledger.record_payment,
+        "payment_ends": ledger.settle_payment,
         "captures": ledger.record_capture,
         "refunds": ledger.record_refund,
         "reservations": ledger.record_reservation,

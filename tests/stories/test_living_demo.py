@@ -11,10 +11,13 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
+from console.demo import stories
 from console.demo.backlog import backlog
 from console.demo.colleague import colleague, work_one
 from console.demo.customers import Customer
+from console.demo.past import play
 from console.demo.policy import POLICY
+from console.demo.scene import HOUR, Scene
 from console.demo.standin import StandIn
 from console.demo.storefront import Storefront
 from console.roles import role_of
@@ -87,6 +90,8 @@ def _known(ledger: Ledger) -> None:
         assert [(row["amount"], row["currency"]) for row in known] == [(capture.amount, capture.currency)], capture.ref
     for refund in models.Refund.objects.filter(state__in=("processing", "succeeded"), elsewhere=False):
         assert len(ledger.refunds(refund.ref)) == 1, refund.ref
+    failed = models.PaymentAttempt.objects.filter(state="failed").values_list("ref", flat=True)
+    assert [ref for ref in failed if [row["status"] for row in ledger.payments(ref)] != ["failed"]] == []
     held = models.Reservation.objects.filter(state="held").values_list("ref", flat=True)
     assert [ref for ref in held if (ledger.reservation(ref) or {}).get("status") != "held"] == []
 
@@ -124,6 +129,23 @@ def _a_colleague_leaves_some_to_others(monkeypatch) -> None:
     monkeypatch.setattr("console.demo.colleague.LEFT", {Wait.EXHAUSTED: 1})
     assert "retry_effect" in work_one(actor, Random(1))
     assert models.RepairRequest.objects.filter(actor_label="Nora Nightshift").count() == 1
+
+
+@pytest.mark.django_db
+def test_the_ordinary_stories_end_well(standin):
+    ends = {
+        stories.delivered: "delivered",
+        stories.cancelled_and_returned: "cancelled",
+        stories.cancelled_before_payment: "cancelled",
+        stories.declined_then_paid: "shipped",
+    }
+    assert set(stories.ORDINARY) == set(ends)
+    with StandIn() as control, control.calm():
+        told = [(6 * HOUR, teller(Scene(control, f"9{n}", Random(n)))) for n, teller in enumerate(ends)]
+        play(told, clock.now())
+    assert list(models.Order.objects.order_by("number").values_list("state", flat=True)) == list(ends.values())
+    assert not models.WorkItem.objects.exists()
+    _known(standin.ledger)
 
 
 @pytest.mark.django_db
