@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
@@ -28,7 +29,7 @@ def own_database() -> Iterator[str]:
     connection.close()
     try:
         copied = (copied and _create(name, configured)) or not _create(name, "")
-    except DatabaseError as error:
+    except psycopg.Error as error:
         raise NoDatabase(f"no database can be made on the server of DATABASE_URL: {str(error).strip()}") from error
     try:
         _use(name)
@@ -46,10 +47,10 @@ def _create(name: str, template: str) -> bool:
     quote = connection.ops.quote_name
     try:
         _run(f"CREATE DATABASE {quote(name)}" + (f" TEMPLATE {quote(template)}" if template else ""))
-    except DatabaseError as error:
-        if template and getattr(error.__cause__, "sqlstate", None) in ("55006", "42501"):  # in use, not ours
-            return False
-        raise
+    except (psycopg.errors.ObjectInUse, psycopg.errors.InsufficientPrivilege):
+        if not template:
+            raise
+        return False
     return True
 
 
@@ -71,5 +72,6 @@ def _use(name: str) -> None:
 
 def _run(statement: str) -> None:
     """On the server, beside any database of it; not in a transaction, as CREATE DATABASE asks."""
-    with connection._nodb_cursor() as cursor:  # type: ignore[attr-defined]
-        cursor.execute(statement)
+    where = {**connection.get_connection_params(), "dbname": "postgres"}
+    with psycopg.connect(**where, autocommit=True) as server:
+        server.execute(statement)

@@ -97,11 +97,14 @@ def _of_effects(check: Callable[[Any], str]) -> Callable[[Any], str]:
 def _effect(value: Any) -> str:
     if not isinstance(value, Mapping):
         return f"an object of {', '.join(EFFECT_COUNTS)} and states"
-    states = value.get("states", [])
-    if not isinstance(states, list):
-        return "states: a list of promise states"
     rest = {name: each for name, each in value.items() if name != "states"}
-    return _counts(EFFECT_COUNTS)(rest) or next(filter(None, map(_member(PromiseState), states)), "")
+    return _counts(EFFECT_COUNTS)(rest) or _trouble(value.get("states", []), _states)
+
+
+def _states(value: Any) -> str:
+    if not isinstance(value, list):
+        return "states: a list of promise states"
+    return next(filter(None, map(_member(PromiseState), value)), "")
 
 
 def _history(value: Any) -> str:

@@ -311,6 +311,33 @@ def test_the_command_works_in_a_database_of_its_own(capsys, folder):
         assert cursor.fetchone() == (0,)
 
 
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_configured_database_that_is_in_use_is_left_alone(capsys, folder):
+    """Its tables cannot be copied then: the migrations make them anew, next to it."""
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert play(capsys, folder / "a_good.json")[0] == 0
+        with other.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM orders_order")
+            assert cursor.fetchone() == (0,)
+    finally:
+        other.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_server_the_command_says_so(capsys, folder, monkeypatch):
+    connection.close()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setitem(connection.settings_dict, "HOST", str(folder))
+        code, _, err = play(capsys, folder / "a_good.json")
+    connection.close()
+    assert code == 3
+    assert "no database can be made" in err
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_exit_code_tells_a_difference_from_a_file_that_cannot_be_read(capsys, folder):
     assert play(capsys, folder / "b_differs.json")[0] == 1
