@@ -153,13 +153,13 @@ def _age(entered: datetime, breach: datetime | None, late: bool, now: datetime) 
     """How long it is in its state, and the bar: to the tick at its target, the overrun taller and in words, too."""
     age = now - entered
     if breach is None:
-        return format_html('<span class="ageline">{}</span>', _brief(age))
-    target, words = breach - entered, _brief(breach - now)
+        return format_html('<span class="ageline">{}</span>', brief(age))
+    target, words = breach - entered, brief(breach - now)
     rest = "+" + words if late else _("%(age)s left") % {"age": words}
     share = age / target if target else 2.0
     return format_html(
         '<span class="ageline">{} <span class="{} small">{}</span></span><span class="visually-hidden">{}</span>{}',
-        _brief(age),
+        brief(age),
         "critical" if late else "muted",
         rest,
         _("target %(age)s") % {"age": age_text(target)},
@@ -167,7 +167,7 @@ def _age(entered: datetime, breach: datetime | None, late: bool, now: datetime) 
     )
 
 
-def _brief(length: timedelta) -> str:
+def brief(length: timedelta) -> str:
     """A length in words that fit the column: beside ten hours minutes do not matter."""
     seconds = abs(int(length.total_seconds()))
     return age_text(seconds - seconds % 3600 if seconds >= 36_000 else seconds)
