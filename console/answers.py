@@ -93,9 +93,7 @@ def of_outcome(
         headline = _accepted(command, snapshot, row)
         text = wording.word("result_meaning", outcome.result) if outcome.result == Result.NEEDS_REVIEW else ""
         if again and repair is not None:
-            text = _(
-                "You had sent this already at %(at)s, and it was answered: %(result)s. Nothing was done twice."
-            ) % {
+            text = _("You had sent this already at %(at)s; the answer was: %(result)s. Nothing was done twice.") % {
                 "at": formats.moment_text(repair.requested_at),
                 "result": lower(wording.word("result", repair.result)),
             }

@@ -222,6 +222,8 @@ def request(
         snapshots = store.read([order_id], [f"repair:{request_id}"])
         snapshot, now = snapshots[order_id], snapshots.now
         recorded = snapshot.recorded.get(f"repair:{request_id}")
+        if recorded is None and models.RepairRequest.objects.filter(request_id=request_id).exists():
+            raise BadRepair("request_id", "this request id belongs to a repair of another order")
         # a repeated click means what it meant the first time, whatever the order has become since
         event = Event(recorded.event) if recorded else _event_of(Book(snapshot, now, "request"), name, payload)
         if event is None:

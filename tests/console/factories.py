@@ -14,6 +14,7 @@ from django.db import transaction
 from orders import boundary, clock, models, store
 from orders.protocol import delivery
 from orders.protocol.answers import Answer, AnswerKind
+from orders.protocol.diagnosis import diagnose
 from orders.protocol.snapshot import Outcome, Snapshot
 from orders.protocol.vocabulary import Actor, ActorKind, Effect, Event, PromiseState
 from orders.testing import builders
@@ -124,3 +125,56 @@ def reviewed(number: str = "", **parts: Any) -> models.Order:
     order = paid(number, **parts)
     say(order, "review_requested", OPERATOR)
     return order
+
+
+# -- long lives --------------------------------------------------------------------------------------------------------
+
+
+def long_story(order: models.Order, many: int, *, instant: bool = False) -> None:
+    """Stale notices and failed tries of the refund, one per second or all in one instant; written by hand."""
+    now, row = clock.now(), promise(order, "refund_payment")
+    moments = [now - timedelta(seconds=0 if instant else n + 1) for n in range(many)]
+    models.Transition.objects.bulk_create(
+        models.Transition(
+            id=uuid4(),
+            order=order,
+            event="payment_failed",
+            identity=f"provider:{n}",
+            digest="d",
+            from_state=order.state,
+            to_state=order.state,
+            state_version=order.state_version,
+            stepped=False,
+            result="stale",
+            code="abandoned_attempt",
+            actor_kind="provider",
+            actor_id="sandbox",
+            recorded_at=at,
+        )
+        for n, at in enumerate(moments)
+    )
+    models.DeliveryAttempt.objects.bulk_create(
+        models.DeliveryAttempt(
+            id=uuid4(),
+            order=order,
+            promise=row,
+            n=n + 1,
+            token=f"t{n}",
+            mode="send",
+            started_at=at,
+            ended_at=at,
+            outcome="retry",
+            code="http_503",
+        )
+        for n, at in enumerate(moments)
+    )
+    # the promise says how often it was tried, as the invariants ask
+    models.OutboxItem.objects.filter(pk=row.pk).update(tries=many, budget=many, state=PromiseState.EXHAUSTED.value)
+    rebuild(order)
+
+
+def rebuild(order: models.Order) -> None:
+    """The work item follows facts that were written by hand, as the sweep would make it."""
+    store.lock([order.pk])
+    found = store.read([order.pk])
+    store.rework({order.pk: diagnose(found[order.pk], found.now)})

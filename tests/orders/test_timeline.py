@@ -2,15 +2,12 @@
 
 import time
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
 from django.db import connection
 
-from orders import clock, store, timeline
-from orders.models import DeliveryAttempt, InboxNotice, NoticeState, RepairRequest, Transition
-from orders.protocol.diagnosis import diagnose
-from orders.protocol.vocabulary import PromiseState
+from orders import clock, timeline
+from orders.models import InboxNotice, NoticeState, RepairRequest
 from orders.repairs import request
 from orders.testing.builders import OPERATOR, PROVIDER, SUPPORT
 from orders.timeline import BadCursor, Kind, Source
@@ -112,74 +109,30 @@ def test_the_counts_are_those_of_the_pages(kind):
     assert counts is not None and counts[kind] == len(whole(order, kind))
 
 
-def long_story(order, many, *, instant=False):
-    """Stale notices and failed tries, one per second or all in one instant."""
-    now, row = clock.now(), factories.promise(order, "refund_payment")
-    moments = [now - timedelta(seconds=0 if instant else n + 1) for n in range(many)]
-    Transition.objects.bulk_create(
-        Transition(
-            id=uuid4(),
-            order=order,
-            event="payment_failed",
-            identity=f"provider:{n}",
-            digest="d",
-            from_state=order.state,
-            to_state=order.state,
-            state_version=order.state_version,
-            stepped=False,
-            result="stale",
-            code="abandoned_attempt",
-            actor_kind="provider",
-            actor_id="sandbox",
-            recorded_at=at,
-        )
-        for n, at in enumerate(moments)
-    )
-    DeliveryAttempt.objects.bulk_create(
-        DeliveryAttempt(
-            id=uuid4(),
-            order=order,
-            promise=row,
-            n=n + 1,
-            token=f"t{n}",
-            mode="send",
-            started_at=at,
-            ended_at=at,
-            outcome="retry",
-            code="http_503",
-        )
-        for n, at in enumerate(moments)
-    )
-    # the promise says how often it was tried, as the invariants ask
-    type(row).objects.filter(pk=row.pk).update(tries=many, budget=many, state=PromiseState.EXHAUSTED.value)
-
-
 @pytest.mark.parametrize("instant", [False, True])
 def test_pages_neither_repeat_nor_leave_out(instant):
     order = factories.refunding()
-    long_story(order, 130, instant=instant)
+    factories.long_story(order, 130, instant=instant)
     entries = whole(order)
     marks = [(entry.source, entry.tie) for entry in entries]
     assert len(set(marks)) == len(marks)
     assert len(marks) == order.history.count() + order.delivery_attempts.count()
     keys = [(entry.at, entry.source) for entry in entries]
     assert keys == sorted(keys, reverse=True)
-    rebuild(order)
 
 
 def test_a_page_stays_the_same_while_new_entries_arrive():
     order = factories.refunding()
-    long_story(order, 80)
+    factories.long_story(order, 80)
     first = timeline.page(order.pk)
     second = timeline.page(order.pk, older_than=first.older)
     factories.say(order, "payment_started", factories.BUYER, attempt="late")
     assert timeline.page(order.pk, older_than=first.older) == second
-    rebuild(order)
 
 
 def test_a_very_long_story_is_not_counted_and_reads_one_page_by_index():
     order = factories.refunding()
-    long_story(order, 3000)
+    factories.long_story(order, 3000)
     assert timeline.tally(order.pk) is None
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE orders_transition, orders_deliveryattempt")
@@ -200,20 +153,12 @@ def test_a_very_long_story_is_not_counted_and_reads_one_page_by_index():
     for node in read:
         assert node["Node Type"].startswith("Index")
         assert node["Actual Rows"] <= timeline.PAGE + 1
-    rebuild(order)
 
 
 def nodes(plan):
     yield plan
     for part in plan.get("Plans", ()):
         yield from nodes(part)
-
-
-def rebuild(order):
-    """The rows above were written by hand; the work item follows the facts, as the sweep would make it."""
-    store.lock([order.pk])
-    found = store.read([order.pk])
-    store.rework({order.pk: diagnose(found[order.pk], found.now)})
 
 
 @pytest.mark.parametrize(
