@@ -77,9 +77,9 @@ def record(call: Callable[[Any], None], items: Sequence[Any]) -> Script:
         if recording[0] != statements:
             raise ValueError(f"the call of {item} says other statements than the first")
     names = [name for name, _ in recordings[0][1]]
+    forget()
     with connection.cursor() as cursor:
         columns = ", ".join(f"{name} text NOT NULL" for name in names)
-        cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
         cursor.execute(f"CREATE UNLOGGED TABLE {TABLE} (n integer PRIMARY KEY, {columns})")
         with cursor.copy(f"COPY {TABLE} FROM STDIN") as copy:
             for n, (_, values) in enumerate(recordings):
@@ -97,7 +97,7 @@ class Script:
         # the parameters arrive as variables, so that every statement is prepared once and bound, as the product does
         self.text = (
             "\\set k :k + 1\n\\set n :base + :client_id * :per + :k\n"
-            f"SELECT {', '.join(names)} FROM {TABLE} WHERE n = :n \\gset\n"
+            f"SELECT {TABLE}.{', '.join(names)} FROM {TABLE} WHERE n = :n \\gset\n"
             f"BEGIN;\n{statements}\nCOMMIT;\n"
         )
 
@@ -121,9 +121,16 @@ def _read(said: str) -> Limit:
     latency = float(_found(r"latency average = ([\d.]+) ms", said))
     rate = float(_found(r"tps = ([\d.]+) \(without", said))
     statements = [(text.strip(), float(ms)) for ms, text in re.findall(r"^ +([\d.]+) +\d+ (\S.*)$", said, re.MULTILINE)]
-    ours = sum(ms for text, ms in statements if text.startswith("\\set") or f"FROM {TABLE} " in text)
-    theirs = tuple((text[:60], ms) for text, ms in statements if not text.startswith("\\") and TABLE not in text)
+    read = f"SELECT {TABLE}."  # of a long statement pgbench says only how it begins
+    ours = sum(ms for text, ms in statements if text.startswith(("\\set", read)))
+    theirs = tuple((text[:60], ms) for text, ms in statements if not text.startswith(("\\set", read)))
     return Limit(rate * latency / (latency - ours), latency - ours, theirs)
+
+
+def forget() -> None:
+    """Drop the table of parameters."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
 
 
 def _found(pattern: str, text: str) -> str:

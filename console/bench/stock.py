@@ -20,7 +20,7 @@ from django.utils.html import format_html
 
 from console import masking, wording
 from console.formats import age_text, money_html, until_html
-from console.tables import ICONS
+from console.tables import ICONS, brief
 from console.templatetags.console import icon
 from orders.models import WorkItem
 from orders.protocol.repair_table import COMMANDS
@@ -38,6 +38,7 @@ _BAR = (
 
 
 register = template.Library()
+register.filter(brief)
 
 
 @register.filter
@@ -151,13 +152,13 @@ class MethodTable(_Columns):
     def render_breach_at(self, value: datetime | None, record: WorkItem) -> str:
         age = self.now - record.entered_state_at
         if value is None:
-            return format_html('<span class="ageline">{}</span>', age_text(age))
-        target, late, words = value - record.entered_state_at, value <= self.now, age_text(value - self.now)
+            return format_html('<span class="ageline">{}</span>', brief(age))
+        target, late, words = value - record.entered_state_at, value <= self.now, brief(value - self.now)
         share = round(age / target * 100)
         return format_html(
             '<span class="ageline">{} <span class="{} small">{}</span></span><span class="visually-hidden">{}</span>'
             + _BAR,
-            age_text(age),
+            brief(age),
             "critical" if late else "muted",
             f"+{words}" if late else f"{words} left",
             f"target {age_text(target)}",
@@ -181,8 +182,9 @@ class MethodTable(_Columns):
         whole = value or wording.error(code)
         return format_html(
             '<button class="errbtn" type="button" popovertarget="err-{0}"><bdi class="clip mono">{1}</bdi></button>'
-            '<span class="l2 mono">{2}</span><div popover id="err-{0}" role="dialog" aria-label="#{3}"><h2>{2} '
-            '<code>#{3}</code></h2><pre dir="auto">{4}</pre><p class="row-flex mt-2"><a href="/?cause={5}">All orders '
+            '<span class="l2 mono">{2}</span><div popover id="err-{0}" role="dialog" aria-label="#{3}"><h2><code>#{3}'
+            '</code> <code class="muted">{2}</code></h2><pre dir="auto">{4}</pre><p class="row-flex mt-2">'
+            '<a href="/?cause={5}">All orders '
             'with this error</a><button class="btn btn-sm btn-line ms-auto" type="button" popovertarget="err-{0}" '
             'popovertargetaction="hide">Close</button></p></div>',
             record.order_id,
@@ -201,8 +203,9 @@ _RULE = """<div class="why">{% with sign=record|sign %}{% icon sign.0 sign.1 %}{
 {% with why=record|sentence wait=record|waits:table.now %}<span class="clip" title="{{ why }}">{{ why }}</span>
 <span class="l2" title="{{ wait }} · {{ value }}">{{ wait }} · {{ value }}</span>{% endwith %}</span></div>"""
 _BREACH = """{% with at=record.breach_at now=table.now %}<span class="ageline">
-{{ now|less:record.entered_state_at|age }} {% if at %}<span class="{% if at <= now %}critical{% else %}muted{% endif %}
- small">{% if at <= now %}+{% endif %}{{ at|less:now|age }}{% if at > now %} left{% endif %}</span></span>
+{{ now|less:record.entered_state_at|brief }} {% if at %}
+<span class="{% if at <= now %}critical{% else %}muted{% endif %} small">
+{% if at <= now %}+{% endif %}{{ at|less:now|brief }}{% if at > now %} left{% endif %}</span></span>
 <span class="visually-hidden">target {{ at|less:record.entered_state_at|age }}</span>{% with run=record|share:now %}
 <svg class="agebar" viewBox="0 0 150 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">
 <rect class="base" y="2" width="150" height="4"/><rect class="run" y="2" width="{{ run }}" height="4"/>
@@ -215,7 +218,8 @@ _ERROR = """{% if record.last_error_code %}{% with whole=record.last_error|defau
 <button class="errbtn" type="button" popovertarget="err-{{ record.pk }}">
 <bdi class="clip mono">{{ whole|one_line }}</bdi></button><span class="l2 mono">{{ record.last_error_code }}</span>
 <div popover id="err-{{ record.pk }}" role="dialog" aria-label="#{{ record.number }}">
-<h2>{{ record.last_error_code }} <code>#{{ record.number }}</code></h2><pre dir="auto">{{ whole }}</pre>
+<h2><code>#{{ record.number }}</code> <code class="muted">{{ record.last_error_code }}</code></h2>
+<pre dir="auto">{{ whole }}</pre>
 <p class="row-flex mt-2"><a href="/?cause={{ record.cause|urlencode:"" }}">All orders with this error</a>
 <button class="btn btn-sm btn-line ms-auto" type="button" popovertarget="err-{{ record.pk }}"
  popovertargetaction="hide">Close</button></p></div>{% endwith %}{% else %}<span class="muted">–</span>

@@ -88,6 +88,7 @@ def run(orders: int) -> Finding:
             batches = pool.batches(clients, warm + each["orm"][clients])
             with orm.unguarded():
                 raced.setdefault(("orm", clients), []).append(race(capture_with_orm, batches, warm))
+    pgbench.forget()
     found = Finding("transition", f"a captured payment, {orders:,} orders, {ROUNDS} rounds, medians")
     _judge(found, raced, limits)
     if not all(goal.met for goal in found.goals):
