@@ -1,6 +1,7 @@
 """Each invariant is red for a database that breaks it, says which order and what, and green otherwise."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from threading import Thread
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from orders import invariants, store, triggers
+from orders import clock, conf, invariants, models, store, sweeps, triggers
 from orders.boundary import apply
+from orders.protocol.vocabulary import State
 from orders.testing.builders import BUYER, OPERATOR, adopted, draft
 from orders.testing.invariants import EVERY_TIME, broken
 
@@ -173,3 +175,14 @@ def test_all_are_asked_about_one_moment_while_others_write(monkeypatch):
     assert not invariants.run(["work_items_are_computed"])["work_items_are_computed"]
     order.refresh_from_db()
     assert order.state == "cancellation_pending"
+
+
+@pytest.mark.parametrize(("minutes_late", "red"), [(2, False), (10, True)])
+def test_a_delivery_that_just_became_late_is_left_to_the_sweep(minutes_late, red):
+    target = conf.policies().targets[State.SHIPPED]
+    since = clock.now() - target - timedelta(minutes=minutes_late)
+    order = adopted("shipped", entered_state_at=since)
+    models.WorkItem.objects.filter(order=order).delete()
+    assert bool(invariants.breaches(invariants.ALL["work_items_are_computed"])) == red
+    sweeps.heal([order.pk])
+    assert models.WorkItem.objects.get(order=order).cause == "late_delivery"
