@@ -30,6 +30,21 @@
     });
   }
 
+  // A notice that arrives while a question is open would lie behind it, dimmed and out of reach: it goes inside.
+  const notices = $("#notices");
+  if (notices) new MutationObserver(() => {
+    const dialog = $("dialog[data-modal][open]");
+    if (!dialog || !notices.childElementCount) return;
+    let box = $("[data-notices]", dialog);
+    if (!box) {
+      box = document.createElement("div");
+      box.dataset.notices = "";
+      box.setAttribute("role", "alert");
+      $("header", dialog).after(box);
+    }
+    box.replaceChildren(...notices.childNodes);
+  }).observe(notices, { childList: true });
+
   // ---- Questions: a fragment that holds a <dialog class="ask"> opens as a modal, and gives the focus back ----------
   let before;
   function openDialogs(root) {
