@@ -123,9 +123,18 @@ def _discrepancies(value: Any) -> str:
     return "a count or a list of kinds" if _whole(value) else ""
 
 
-def _texts(value: Any) -> str:
+def _listed(value: Any) -> str:
     fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return "" if fits else "a list of texts"
+    return "" if fits or not _whole(value) else "a count or a list of texts"
+
+
+def _provider(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return f"an object of {', '.join(PROVIDER_COUNTS)}"
+    unknown = next(
+        (f"{name!r} is none of {', '.join(PROVIDER_COUNTS)}" for name in value if name not in PROVIDER_COUNTS), ""
+    )
+    return unknown or next(filter(None, (_trouble(each, _listed) for each in value.values())), "")
 
 
 def _timeline(value: Any) -> str:
@@ -155,8 +164,8 @@ KEYS: Mapping[str, Callable[[Any], str]] = {
     "effects": _of_effects(_effect),
     "history": _history,
     "discrepancies": _discrepancies,
-    "invariants": _texts,
-    "provider": _counts(PROVIDER_COUNTS),
+    "invariants": _listed,
+    "provider": _provider,
     "timeline": _timeline,
     "age": _age,
     "tries": _of_effects(_whole),
@@ -206,7 +215,11 @@ def _fits_parts(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
 
 def _fits_effects(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
     nothing = dict.fromkeys(EFFECT_COUNTS, 0) | {"states": []}
-    return all(_fits_parts(each, actual.get(name, nothing)) for name, each in expected.items())
+    return all(fits("parts", each, actual.get(name, nothing)) for name, each in expected.items())
+
+
+def _fits_provider(expected: Mapping[str, Any], actual: Mapping[str, list[str]]) -> bool:
+    return all(fits("listed", each, actual[name]) for name, each in expected.items())
 
 
 def _fits_tries(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
@@ -223,7 +236,8 @@ def _fits_history(expected: list[str], actual: list[str]) -> bool:
     return bool(actual) and actual[0] == first and _fits_history(rest, actual[1:])
 
 
-def _fits_discrepancies(expected: Any, actual: list[str]) -> bool:
+def _fits_listed(expected: Any, actual: list[str]) -> bool:
+    """A list, in any order, or how many there are."""
     return Counter(expected) == Counter(actual) if isinstance(expected, list) else expected == len(actual)
 
 
@@ -248,11 +262,13 @@ _FITS: Mapping[str, Callable[[Any, Any], bool]] = {
     "results": _fits_results,
     "wait": _fits_wait,
     "effects": _fits_effects,
-    "provider": _fits_parts,
+    "parts": _fits_parts,
+    "provider": _fits_provider,
     "tries": _fits_tries,
     "history": _fits_history,
-    "discrepancies": _fits_discrepancies,
-    "invariants": _fits_unordered,
+    "listed": _fits_listed,
+    "discrepancies": _fits_listed,
+    "invariants": _fits_listed,
     "states": _fits_unordered,
     "timeline": _fits_timeline,
     "age": _fits_age,

@@ -118,18 +118,16 @@ class Observation:
             }
         return found
 
-    def _provider(self) -> dict[str, int]:
-        if self.alone:
-            return self.ledger.totals()
-        number, attempts = self.order.number, {row.ref for row in self.order.attempts.all()}
+    def _provider(self) -> dict[str, list[str]]:
+        """What the stand-in's own ledger holds, by the other side's ids; of several orders, this one's."""
+        number, attempts = self.order.number, set(self.order.attempts.values_list("ref", flat=True))
+        captures = self.ledger.rows("SELECT capture AS id, order_no FROM captures ORDER BY n")
+        refunds = self.ledger.rows("SELECT ref AS id, order_no FROM refunds WHERE status <> 'failed' ORDER BY n")
+        voids = self.ledger.rows("SELECT 'void-' || n AS id, attempt FROM voids ORDER BY n")
         return {
-            "captures": sum(1 for row in self.ledger.rows("SELECT * FROM captures") if row["order_no"] == number),
-            "refunds": sum(
-                1
-                for row in self.ledger.rows("SELECT * FROM refunds WHERE status <> 'failed'")
-                if row["order_no"] == number
-            ),
-            "voids": sum(1 for row in self.ledger.rows("SELECT * FROM voids") if row["attempt"] in attempts),
+            "captures": [row["id"] for row in captures if self.alone or row["order_no"] == number],
+            "refunds": [row["id"] for row in refunds if self.alone or row["order_no"] == number],
+            "voids": [row["id"] for row in voids if self.alone or row["attempt"] in attempts],
         }
 
     def _timeline(self) -> str:

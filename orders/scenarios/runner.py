@@ -179,6 +179,9 @@ def _together(world: World, step: Step) -> Said:
         thread.join(60)
     said = Said(results=[one.result for one in found], note="; ".join(filter(None, (one.note for one in found))))
     said.problems = [problem for one in found for problem in one.problems]
+    for part, one in zip(step.together, found, strict=True):
+        observed = Observation(world.ids[part.order], world.ledger, one.as_expected(), len(world.ids) == 1)
+        said.problems += [f"{part.words}: {sentence}" for sentence in observed.differs(part.expect)]
     if any(thread.is_alive() for thread in threads):
         said.problems.append("a part of it did not come back within a minute")
     return said
