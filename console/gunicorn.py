@@ -1,4 +1,4 @@
-"""How gunicorn serves the console: `gunicorn -c python:console.gunicorn console.wsgi`. One process of threads by default.
+"""How gunicorn serves the console (`gunicorn -c python:console.gunicorn console.wsgi`): one process of threads.
 
 WEB_CONCURRENCY (processes), WEB_THREADS and WEB_BIND change it without a file.
 """
