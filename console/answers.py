@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop
 
 from console import formats, wording
 from console.diagnosis import Sign, lower, named
+from console.offers import legal
 from orders.models import RepairRequest
 from orders.protocol.repair_table import COMMANDS
 from orders.protocol.snapshot import Outcome, Promise, Snapshot
@@ -112,7 +113,7 @@ def of_outcome(
         headline = _("It contradicts what we know.") if conflict else _("It cannot be done now.")
         text = _("Nothing was changed: %(why)s.") % {"why": wording.refusal(outcome.code)}
         if outcome.legal_when:
-            text += " " + _("Legal when %(condition)s.") % {"condition": _(outcome.legal_when)}
+            text += f" {legal(outcome.legal_when)}"
     return Answer(
         result=result_sign(str(outcome.result)),
         headline=headline,

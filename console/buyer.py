@@ -15,7 +15,7 @@ from orders.models import BuyerDetails
 from orders.protocol.book import Book
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Promise, Snapshot
-from orders.protocol.vocabulary import Effect, PromiseState, State
+from orders.protocol.vocabulary import DiscrepancyKind, Effect, PromiseState, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,9 @@ def say(snapshot: Snapshot, now: datetime) -> Say:
         sentence = sentence % {"held": held}
     if any(row.kind in SURPLUS for row in snapshot.discrepancies):
         sentence += " " + _("We also see a payment that does not fit and are checking it.")
+    if any(row.kind == DiscrepancyKind.GOODS_LEFT for row in snapshot.discrepancies):
+        sentence = _("We see that a parcel may have left although it should not have, and are looking into it.")
+        promise = _("Do not promise an outcome: nobody has decided yet.")
     return Say(sentence, _(ORDER.states[order.state].buyer_text), promise)
 
 

@@ -26,6 +26,7 @@ from orders.protocol.snapshot import Promise, Snapshot, WorkItem
 from orders.protocol.vocabulary import (
     PROVIDER_EFFECTS,
     DiscrepancyKind,
+    DisputeState,
     Event,
     Hold,
     Mark,
@@ -57,6 +58,18 @@ _CLOCKS: dict[Event, str] = {
     Event.DISPUTE_QUERY: gettext_noop("the provider is asked about the dispute"),
     Event.RESERVATION_EXPIRY: gettext_noop("the stock hold runs out"),
     Event.REFUND_HOLD: gettext_noop("the stock is released though the refund is open"),
+}
+# What a state waits for where no promise of ours tells it.
+_AWAITED: dict[State, str] = {
+    State.DRAFT: gettext_noop("the order itself"),
+    State.PLACED: gettext_noop("whether stock is held"),
+    State.INVENTORY_RESERVED: gettext_noop("the payment"),
+    State.PAYMENT_PENDING: gettext_noop("whether the payment was taken"),
+    State.CANCELLATION_PENDING: gettext_noop("whether the payment was let go or taken"),
+    State.REFUND_PENDING: gettext_noop("the refund"),
+    State.FULFILLMENT_PENDING: gettext_noop("the dispatch"),
+    State.RECALL_PENDING: gettext_noop("whether the parcel was stopped"),
+    State.SHIPPED: gettext_noop("the delivery"),
 }
 
 
@@ -155,6 +168,11 @@ def _owes(snapshot: Snapshot, rows: Sequence[Promise]) -> Iterable[Line]:
     operators = wording.word("owner", "operators")
     for discrepancy in snapshot.discrepancies:
         yield Line(lower(wording.word("discrepancy", discrepancy.kind)), _("Operators decide"), discrepancy.subject)
+    for dispute in snapshot.disputes:
+        if dispute.state == DisputeState.OPEN:
+            amount = formats.money_text(dispute.amount, dispute.currency)
+            about = _("the outcome of the dispute over %(amount)s") % {"amount": amount}
+            yield Line(about, wording.word("owner", "provider"), dispute.ref)
     told = False
     for row in rows:
         line = _of_promise(row, operators)
@@ -165,8 +183,8 @@ def _owes(snapshot: Snapshot, rows: Sequence[Promise]) -> Iterable[Line]:
     if snapshot.order.state == State.MANUAL_REVIEW:
         cause = snapshot.order.review_cause
         yield Line(_("a decision: %(why)s") % {"why": wording.cause(cause)} if cause else _("a decision"), operators)
-    elif not told and not spec.terminal and str(spec.owner) in ("buyer", "warehouse", "provider", "carrier"):
-        yield Line(wording.word("state_meaning", snapshot.order.state), wording.word("owner", spec.owner))
+    elif not told and snapshot.order.state in _AWAITED:
+        yield Line(_(_AWAITED[snapshot.order.state]), wording.word("owner", spec.owner))
 
 
 def _of_promise(row: Promise, operators: str) -> Line | None:

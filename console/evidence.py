@@ -202,7 +202,7 @@ def try_row(attempt: DeliveryAttempt) -> TryRow:
         mode=wording.word("mode", attempt.mode) if attempt.mode != "send" else "",
         answer=answer_sign(attempt.outcome),
         code=attempt.code,
-        meaning=wording.error(attempt.code) if attempt.code else "",
+        meaning=trouble(attempt.outcome, attempt.code),
         error=attempt.error,
         reference=attempt.reference,
     )
@@ -214,6 +214,11 @@ def answer_sign(outcome: str) -> Sign:
     text, icon, tone = _ANSWERS.get(kind, (kind, "unknown", ""))
     word = _(text) if kind in _ANSWERS else text
     return Sign(_("late: %(answer)s") % {"answer": word} if late else word, icon, tone)
+
+
+def trouble(outcome: str, code: str) -> str:
+    """What went wrong with a call, in words; nothing for an answer that is none of trouble."""
+    return wording.error(code) if code and answer_sign(outcome).tone in ("warn", "critical") else ""
 
 
 def took(started: datetime, ended: datetime | None) -> str:
@@ -314,11 +319,12 @@ def facts(snapshot: Snapshot, owed: Iterable[Owed], now: datetime) -> list[Fact]
 def _theirs(asked: Owed | None, reference: str) -> Mapping[str, object]:
     """The last answer to the promise that asked."""
     if asked is None or not asked.tries:
-        text = _("our request was never sent") if asked is not None else _("not asked by us")
+        waiting = asked is not None and asked.promise.state in (PromiseState.OPEN, PromiseState.CLAIMED)
+        text = _("not asked yet") if waiting else _("settled without our asking")
         return {"theirs": text, "theirs_ref": reference, "theirs_at": None}
     last = asked.tries[0]
-    words = answer_sign(last.outcome).word
-    told = f"{words}: {wording.error(last.code)}" if last.code else words
+    told, wrong = answer_sign(last.outcome).word, trouble(last.outcome, last.code)
+    told = f"{told}: {wrong}" if wrong else told
     return {"theirs": told, "theirs_ref": reference or last.reference, "theirs_at": last.ended_at or last.started_at}
 
 

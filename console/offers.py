@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,7 @@ from console import wording
 from console.diagnosis import lower, named
 from orders.protocol.repair_table import COMMANDS
 from orders.protocol.snapshot import Promise, Snapshot
-from orders.protocol.vocabulary import Effect, Role
+from orders.protocol.vocabulary import Effect, Role, State
 from orders.repairs import Offer
 
 _SUBJECTS = ("promise", "to")  # what tells two offers of one command apart
@@ -121,8 +122,18 @@ def refused(offer: Offer, role: Role) -> tuple[str, str]:
         who = wording.word("role", least)
         return reason, _("%(role)s or above may do it.") % {"role": who}
     if offer.legal_when:
-        return reason, _("Legal when %(condition)s.") % {"condition": _(offer.legal_when)}
+        return reason, legal(offer.legal_when)
     return reason, _("Nothing to do.") if offer.code in ("already_so", "wish_on_record") else ""
+
+
+def legal(condition: str) -> str:
+    """What would make a refused one legal, as a sentence; codes of states and effects in it become words."""
+    told = _CODES.sub(lambda found: lower(wording.word(_KIND_OF[found[0]], found[0])), _(condition))
+    return _("Legal when %(condition)s.") % {"condition": told}
+
+
+_KIND_OF = {str(code): kind for kind, codes in (("effect", Effect), ("state", State)) for code in codes}
+_CODES = re.compile(r"\b(?:" + "|".join(code for code in _KIND_OF if "_" in code) + r")\b")
 
 
 def _sentence(text: str) -> str:

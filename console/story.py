@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from console import formats, wording
 from console.answers import result_sign
 from console.diagnosis import Sign, lower, what_happens
-from console.evidence import answer_sign, took
+from console.evidence import answer_sign, took, trouble
 from orders.models import GENESIS, Gate
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.repair_table import COMMANDS
@@ -271,7 +271,8 @@ def _try(entry: Entry, snapshot: Snapshot, promised: Mapping[int, list[str]]) ->
         "m": row["budget"],
         "answer": sign.word,
     }
-    parts = [Part(wording.error(row["code"]))] if row["code"] else []
+    wrong = trouble(row["outcome"], row["code"])
+    parts = [Part(wrong)] if wrong else []
     length = took(entry.at, row["ended_at"])
     if length:
         parts.append(Part(length))

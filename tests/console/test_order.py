@@ -11,7 +11,7 @@ from orders.models import Gate, GateState, Order
 from orders.protocol.repair_table import RESOLUTIONS
 from orders.protocol.vocabulary import State
 from orders.testing import builders
-from orders.testing.builders import BUYER, PROVIDER
+from orders.testing.builders import BUYER, PROVIDER, WAREHOUSE
 from tests.console import factories
 
 pytestmark = pytest.mark.django_db
@@ -271,3 +271,36 @@ def test_head_and_fragment(operator):
     assert b"<html" not in part.content and b'id="order"' in part.content
     assert "HX-Request" in part["Vary"]
     assert operator.post("/orders/1842/").status_code == 405
+
+
+# -- words that depend on the facts ------------------------------------------------------------------------------------
+
+
+def test_codes_in_a_condition_become_words(operator):
+    builders.adopted(State.DELIVERED, "3000")
+    seen = text(page(operator, "3000"))
+    assert "Legal when the order is in cancellation pending, fulfillment pending" in seen
+    assert "fulfillment_pending" not in seen
+
+
+def test_an_open_dispute_names_who_owes_its_outcome(operator):
+    order = builders.adopted(State.SHIPPED, "3000")
+    told = {"capture": "cap-3000", "amount": 12900, "currency": "EUR"}
+    factories.say(order, "dispute_opened", PROVIDER, **told)
+    assert "Provider: the outcome of the dispute over EUR 129.00" in text(page(operator, "3000"))
+
+
+def test_nobody_is_told_that_nothing_was_sent_when_goods_left(operator):
+    order = builders.adopted(State.CANCELLED, "3000")
+    factories.say(order, "dispatched", WAREHOUSE)
+    seen = text(page(operator, "3000"))
+    assert "Goods left though they should not have." in seen
+    assert "nothing will be sent" not in seen
+    assert "Do not promise an outcome" in seen
+
+
+def test_a_promise_settled_without_a_try_does_not_look_untried(operator):
+    builders.adopted(State.SHIPPED, "3000")
+    seen = text(page(operator, "3000"))
+    assert "settled without our asking" in seen
+    assert "Never tried: it was settled or left behind before." in seen
