@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from orders import boundary, models, store
 from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book
@@ -223,7 +223,7 @@ def request(
         snapshot, now = snapshots[order_id], snapshots.now
         recorded = snapshot.recorded.get(f"repair:{request_id}")
         if recorded is None and models.RepairRequest.objects.filter(request_id=request_id).exists():
-            raise BadRepair("request_id", "this request id belongs to a repair of another order")
+            raise BadRepair("request_id", _ID_TAKEN)
         # a repeated click means what it meant the first time, whatever the order has become since
         event = Event(recorded.event) if recorded else _event_of(Book(snapshot, now, "request"), name, payload)
         if event is None:
@@ -245,8 +245,14 @@ def request(
         except BadEvent as error:
             raise BadRepair("payload", str(error)) from error
         if recorded is None:
-            _keep(order_id, name, request_id, actor, reason_code, reason, seen_version, payload, outcome, now)
+            try:
+                _keep(order_id, name, request_id, actor, reason_code, reason, seen_version, payload, outcome, now)
+            except IntegrityError as error:  # another order took the id in this very moment; nothing is written here
+                raise BadRepair("request_id", _ID_TAKEN) from error
     return outcome
+
+
+_ID_TAKEN = "this request id belongs to a repair of another order"
 
 
 def _check(name: str, request_id: str, reason_code: str, reason: str, payload: Mapping[str, Any]) -> None:

@@ -234,7 +234,9 @@ def query(book: Book, effect: Effect, subject: str, body: Mapping[str, Any], tar
     running = book.live(effect, subject)
     if running is not None:
         if running.state == PromiseState.OPEN and running.due_at > book.now:
-            running = book.change("promises", running, due_at=book.now)
+            # asked anew, with new tries: its clock must not use up what an outage leaves of them
+            budget = max(running.budget, running.tries + book.policies.retry_of(effect).max_tries)
+            running = book.change("promises", running, due_at=book.now, budget=budget)
         return running
     for spent in book.promises:
         if spent.effect == effect and spent.subject == subject and spent.state == PromiseState.EXHAUSTED:

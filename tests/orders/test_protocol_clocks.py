@@ -9,7 +9,7 @@ import pytest
 
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.policy import CLOCKS, TARGETS, Policies
-from orders.protocol.vocabulary import Event, PromiseState, ReservationState, Result, State
+from orders.protocol.vocabulary import Event, PromiseState, ReservationState, Result, State, Wait
 from tests.orders.journeys import (
     DONE,
     FAILED,
@@ -311,3 +311,13 @@ def test_a_refund_nobody_there_knows_of_is_sent_again_under_its_key_looking_firs
     assert (row.state, row.unknown, row.key) == (PromiseState.OPEN, True, "refund:cap-1:1")
     model.deliver("refund_payment", DONE)
     assert model.order.state == S.CANCELLED
+
+
+def test_a_look_up_clock_does_not_use_up_the_tries_of_a_look_up_that_fails() -> None:
+    model = paying()
+    for _ in range(20):
+        model.advance(timedelta(minutes=15))
+        model.fire_due()
+        model.deliver("query_payment", FAILED)
+    assert model.promise("query_payment").state == PromiseState.OPEN
+    assert model.work_item is not None and model.work_item.wait == Wait.RETRY_SCHEDULED
