@@ -8,26 +8,16 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode
 
 import django
 import pytest
 
 from console.embedded import EmbeddedError
 from console.embedded.session import servers
-from tests.running import RunningDemo
+from tests.running import RunningDemo, numbered
 
 _stack = contextlib.ExitStack()
-
-
-def _numbered(url: str, step: int) -> str:
-    """`url` with its database number raised by `step`: tests empty the one they use, never the one they were given."""
-    parts = urlsplit(url)
-    if parts.scheme == "unix":
-        number = int(parse_qs(parts.query).get("db", ["0"])[0])
-        return f"unix://{parts.path}?db={number + step}"
-    number = int(parts.path.strip("/") or 0)
-    return urlunsplit(parts._replace(path=f"/{number + step}"))
 
 
 def _prepare() -> None:
@@ -40,7 +30,7 @@ def _prepare() -> None:
             pytest.exit(f"no servers to test on: {error}", returncode=error.exit_code)
         atexit.register(_stack.close)
         os.environ["UNSTUCK_GIVEN_REDIS_URL"] = os.environ["REDIS_URL"]
-    os.environ["REDIS_URL"] = _numbered(os.environ["UNSTUCK_GIVEN_REDIS_URL"], 1 + int(worker.removeprefix("gw") or 0))
+    os.environ["REDIS_URL"] = numbered(os.environ["UNSTUCK_GIVEN_REDIS_URL"], 1 + int(worker.removeprefix("gw") or 0))
     os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
     django.setup()  # here, because pytest-django looked for settings before this file named them
     # A worker of xdist would inherit the name, and read the settings before its own REDIS_URL is set above.

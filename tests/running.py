@@ -1,4 +1,4 @@
-"""A demo of its own, started as a person would start it, for tests that need the real processes."""
+"""Real processes for tests: a demo of its own, started as a person would start it, and a database of Redis for each."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from console.embedded import running
 from console.embedded.session import ROOT
@@ -100,3 +101,13 @@ class RunningDemo:
             if parent == self.process.pid:
                 found[int(stat.parent.name)] = words.strip()
         return found
+
+
+def numbered(url: str, step: int) -> str:
+    """`url` with its database number raised by `step`: tests empty the one they use, never the one they were given."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        number = int(parse_qs(parts.query).get("db", ["0"])[0])
+        return f"unix://{parts.path}?db={number + step}"
+    number = int(parts.path.strip("/") or 0)
+    return urlunsplit(parts._replace(path=f"/{number + step}"))
