@@ -62,7 +62,7 @@ class RepairForm(forms.Form):
             if not field.widget.is_hidden:
                 field.widget.attrs["aria-describedby"] = f"{name}-told"
         first = next(name for name, field in self.fields.items() if not field.widget.is_hidden)
-        self.fields[first].widget.attrs["autofocus"] = True
+        self.fields[first].widget.attrs["data-focus"] = True  # in a dialog; a page is read from its top
 
     def payload(self) -> dict[str, Any]:
         """What the command is about, without what was left empty. Call it after is_valid()."""

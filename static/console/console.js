@@ -56,6 +56,8 @@
         before = undefined;
       }, { once: true });
       dialog.showModal();
+      // Not `autofocus`: what is swapped in while something has the focus makes the browser complain in its console.
+      $("[data-focus]", dialog)?.focus();
     }
   }
   document.addEventListener("htmx:afterSettle", (event) => openDialogs(event.detail.target || document));
