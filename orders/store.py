@@ -46,7 +46,7 @@ def lock(order_ids: Iterable[int], waiting: Literal["wait", "skip", "fail"] = "w
     if not connection.in_atomic_block:
         raise TransactionManagementError("orders are locked inside a transaction only")
     statement = {"wait": store_sql.LOCK, "skip": store_sql.LOCK_SKIP, "fail": store_sql.LOCK_NOWAIT}[waiting]
-    found = _run(statement, [sorted(set(order_ids))])
+    found = _run(statement, [_array(sorted(set(order_ids)))])
     return {order_id: (State(state), version) for order_id, state, version in found}
 
 
@@ -57,7 +57,7 @@ def read(order_ids: Iterable[int], identities: Iterable[str] = ()) -> Snapshots:
     """
     found = Snapshots()
     policies = conf.policies()
-    rows_read = _run(store_sql.READ, {"ids": list(order_ids), "identities": list(identities)})
+    rows_read = _run(store_sql.READ, {"ids": _array(order_ids), "identities": _array(map(_quoted, identities))})
     for document, _ in rows_read:
         parts = json.loads(document)
         order = _ORDER(parts[0])
@@ -114,7 +114,7 @@ def rework(items: Mapping[int, WorkItem | None]) -> None:
     """Write work items that were computed anew, for orders the caller has locked; None removes one."""
     work = [{"order_id": i, **_work_row(item)} for i, item in items.items() if item is not None]
     idle = [order_id for order_id, item in items.items() if item is None]
-    _run(store_sql.REWORK, {"work": _dump(work), "idle": idle, "ids": list(items)})
+    _run(store_sql.REWORK, {"work": _dump(work), "idle": _array(idle), "ids": _array(items)})
 
 
 # -- rows to JSON ------------------------------------------------------------------------------------------------------
@@ -158,8 +158,8 @@ def _write(statement: str, decisions: Sequence[Decision], orders: list[dict[str,
         "work": [{"order_id": d.order.id, **_work_row(d.work_item)} for d in decisions if d.work_item is not None],
     }
     params: dict[str, Any] = {name: _dump(found) for name, found in parts.items()}
-    params["ids"] = [decision.order.id for decision in decisions]
-    params["idle"] = [decision.order.id for decision in decisions if decision.work_item is None]
+    params["ids"] = _array(decision.order.id for decision in decisions)
+    params["idle"] = _array(decision.order.id for decision in decisions if decision.work_item is None)
     hit = {row[0] for row in _run(statement, params)}
     if len(hit) < len(decisions):
         decisions = [decision for decision in decisions if decision.order.id in hit]
@@ -180,6 +180,15 @@ def _plain(value: Any) -> Any:
 
 
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+
+
+def _array(values: Iterable[Any]) -> str:
+    """A list as PostgreSQL reads it from text; the driver's own way there takes a tenth of a commit's time."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 # -- JSON to rows ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
-from uuid import UUID
 
 from orders.protocol.snapshot import (
     Attempt,
@@ -47,6 +46,8 @@ ATTEMPT_OPEN = frozenset({AttemptState.PENDING, AttemptState.PROCESSING})
 # what ended an ask so that nothing more comes of it
 OVER = frozenset({"refused", "recalled", "absent", "dispatched"})
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}  # of a UUID by RFC 9562
+
 Row = TypeVar("Row", Attempt, Capture, Refund, Reservation, Dispatch, Dispute, Promise, Timer, Discrepancy)
 
 
@@ -65,6 +66,8 @@ class Book:
         self.now = now
         self._seed = f"{snapshot.order.id}:{seed}"
         self._made = 0
+        millis = f"{int(now.timestamp() * 1000) & ((1 << 48) - 1):012x}"
+        self._stamp = f"{millis[:8]}-{millis[8:]}"
         self._tables: dict[str, dict[str, Any]] = {
             "attempts": {row.id: row for row in snapshot.attempts},
             "captures": {row.id: row for row in snapshot.captures},
@@ -86,12 +89,8 @@ class Book:
     def new_id(self) -> str:
         """A UUIDv7-shaped id: time first (so that it sorts), then a digest of order, identity and count."""
         self._made += 1
-        millis = int(self.now.timestamp() * 1000) & ((1 << 48) - 1)
-        tail = int.from_bytes(hashlib.sha256(f"{self._seed}:{self._made}".encode()).digest()[:10], "big")
-        value = (millis << 80) | tail
-        value = (value & ~(0xF << 76)) | (7 << 76)
-        value = (value & ~(0x3 << 62)) | (2 << 62)
-        return str(UUID(int=value))
+        tail = hashlib.sha256(f"{self._seed}:{self._made}".encode()).hexdigest()
+        return f"{self._stamp}-7{tail[1:4]}-{_VARIANT[tail[4]]}{tail[5:8]}-{tail[8:20]}"
 
     def put(self, table: str, row: Row) -> Row:
         """Add or replace a row."""
