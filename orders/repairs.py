@@ -14,6 +14,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from orders import boundary, models, store
+from orders.failpoints import failpoint
 from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book
 from orders.protocol.decision import BadEvent, decide
 from orders.protocol.lifecycle import ORDER
@@ -249,6 +250,8 @@ def request(
                 _keep(order_id, name, request_id, actor, reason_code, reason, seen_version, payload, outcome, now)
             except IntegrityError as error:  # another order took the id in this very moment; nothing is written here
                 raise BadRepair("request_id", _ID_TAKEN) from error
+        failpoint("repairs.before_commit", name)
+    failpoint("repairs.after_commit", name)
     return outcome
 
 

@@ -1,9 +1,11 @@
 """Real processes for tests: a demo of its own, started as a person would start it, and a database of Redis for each."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -111,3 +113,12 @@ def numbered(url: str, step: int) -> str:
         return f"unix://{parts.path}?db={number + step}"
     number = int(parts.path.strip("/") or 0)
     return urlunsplit(parts._replace(path=f"/{number + step}"))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address on which nobody listens now."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

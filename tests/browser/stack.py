@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ from console.demo.children import MANAGE, Child, beat, sandbox, web, worker
 from console.demo.standin import StandIn
 from console.embedded.process import tail
 from console.embedded.session import ROOT
-from tests.running import numbered
+from tests.running import free_ports, numbered
 
 PATIENCE = 60.0  # seconds for anything that has to happen by itself
 TRIES = 3  # of a refund, a second or three apart
@@ -209,15 +208,6 @@ def broker_of_its_own() -> Iterator[str]:
         client.flushdb()
         yield url
         client.flushdb()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address on which nobody listens now."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def wait_until(true: Callable[[], object], what: str, told: Callable[[], str], seconds: float = PATIENCE) -> None:
