@@ -14,20 +14,13 @@ from django.utils.translation import gettext_noop
 from console import formats, wording
 from console.diagnosis import Sign, lower, named
 from console.offers import legal
+from orders.api import status_of
 from orders.models import RepairRequest
 from orders.protocol.repair_table import COMMANDS
 from orders.protocol.snapshot import Outcome, Promise, Snapshot
 from orders.protocol.vocabulary import LOOK_UPS, PromiseState, Result
 
 _LIVE = (PromiseState.OPEN, PromiseState.CLAIMED, PromiseState.ACCEPTED)
-_HTTP = {
-    Result.APPLIED: 200,
-    Result.ALREADY_APPLIED: 200,
-    Result.NEEDS_REVIEW: 202,
-    Result.STALE: 409,
-    Result.ILLEGAL: 409,
-    Result.CONFLICT: 409,
-}
 _SIGNS: dict[Result, tuple[str, str]] = {
     Result.APPLIED: ("done", "good"),
     Result.ALREADY_APPLIED: ("done", ""),
@@ -71,11 +64,6 @@ class Asked:
     reason_code: str
     result: Sign
     confirmation: Sign | None
-
-
-def status_of(outcome: Outcome) -> int:
-    """The HTTP status of an outcome (protocol, section 4)."""
-    return 403 if outcome.code == "forbidden" else _HTTP[outcome.result]
 
 
 def result_sign(result: str) -> Sign:

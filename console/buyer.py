@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from console import masking
-from console.diagnosis import SURPLUS, amounts_text
+from console.diagnosis import amounts_text
 from orders.models import BuyerDetails
 from orders.protocol.book import Book
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Promise, Snapshot
-from orders.protocol.vocabulary import DiscrepancyKind, Effect, PromiseState, State
+from orders.protocol.vocabulary import SURPLUS, DiscrepancyKind, Effect, PromiseState, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Promise, Snapshot, WorkItem
 from orders.protocol.vocabulary import (
     PROVIDER_EFFECTS,
+    SURPLUS,
     DiscrepancyKind,
     DisputeState,
     Event,
@@ -293,8 +294,6 @@ def _not_by_itself(snapshot: Snapshot, rows: Sequence[Promise], stopped: Sequenc
 
 
 # -- contradictions ----------------------------------------------------------------------------------------------------
-
-SURPLUS = (DiscrepancyKind.ORPHAN_CAPTURE, DiscrepancyKind.UNEXPECTED_CAPTURE, DiscrepancyKind.AMOUNT_MISMATCH)
 
 
 def banners(snapshot: Snapshot, now: datetime) -> list[Banner]:

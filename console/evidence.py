@@ -156,7 +156,7 @@ def _promise_row(item: Owed, policies: Policies, now: datetime) -> PromiseRow:
         at=at,
         made_at=row.created_at,
         live=live,
-        look_up_first=live and (row.unknown or (ends is not None and ends <= now)),
+        look_up_first=live and (row.unknown or policies.key_forgotten(row.first_sent_at, now)),
         retention_ends=ends,
         attempts=tuple(try_row(attempt) for attempt in item.tries),
         more=len(item.tries) == TRIES,

@@ -18,9 +18,8 @@ from django.utils.translation import gettext_noop
 
 from console import wording
 from console.diagnosis import lower, named
-from orders.protocol.repair_table import COMMANDS
 from orders.protocol.snapshot import Promise, Snapshot
-from orders.protocol.vocabulary import Effect, Role, State
+from orders.protocol.vocabulary import Effect, State
 from orders.repairs import Offer
 
 _SUBJECTS = ("promise", "to")  # what tells two offers of one command apart
@@ -51,16 +50,16 @@ class Check:
     careful: bool
 
 
-def rows(found: Iterable[Offer], snapshot: Snapshot, role: Role) -> list[OfferRow]:
+def rows(found: Iterable[Offer], snapshot: Snapshot) -> list[OfferRow]:
     """The offers in their order: what may be done first, what may not last."""
     promises = {row.key: row for row in snapshot.promises}
-    listed = [_row(offer, snapshot, promises, role) for offer in found]
+    listed = [_row(offer, snapshot, promises) for offer in found]
     return sorted(listed, key=lambda row: (not row.primary, not row.allowed))
 
 
-def _row(offer: Offer, snapshot: Snapshot, promises: Mapping[str, Promise], role: Role) -> OfferRow:
+def _row(offer: Offer, snapshot: Snapshot, promises: Mapping[str, Promise]) -> OfferRow:
     key = str(offer.payload.get("promise", ""))
-    refusal, legal_when = refused(offer, role)
+    refusal, legal_when = refused(offer)
     return OfferRow(
         command=offer.command,
         label=label(offer, promises.get(key)),
@@ -111,16 +110,11 @@ def consequence(offer: Offer, row: Promise | None = None) -> str:
     return " ".join(parts)
 
 
-def refused(offer: Offer, role: Role) -> tuple[str, str]:
+def refused(offer: Offer) -> tuple[str, str]:
     """Why it cannot be done now, and what would make it legal; both empty for one that can."""
     if offer.allowed:
         return "", ""
     reason = _sentence(wording.refusal(offer.code))
-    if offer.code == "forbidden":
-        ranks = list(Role)
-        least = max(COMMANDS[offer.command].least_role, ranks[min(ranks.index(role) + 1, 3)], key=ranks.index)
-        who = wording.word("role", least)
-        return reason, _("%(role)s or above may do it.") % {"role": who}
     if offer.legal_when:
         return reason, legal(offer.legal_when)
     return reason, _("Nothing to do.") if offer.code in ("already_so", "wish_on_record") else ""
@@ -173,9 +167,7 @@ def check(offer: Offer, row: Promise | None, snapshot: Snapshot, now: datetime) 
 def _same_key(row: Promise, snapshot: Snapshot, now: datetime) -> Check:
     target = row.target or wording.word("owner", "provider")
     pays = row.effect in _PAYS
-    retention = snapshot.policies.key_retention
-    forgotten = row.first_sent_at is not None and now - row.first_sent_at >= retention
-    if row.unknown or forgotten:
+    if row.unknown or snapshot.policies.key_forgotten(row.first_sent_at, now):
         why = (
             _("The outcome of the last try is unknown: it may have had its effect.")
             if row.unknown

@@ -43,7 +43,7 @@ _limits = {
     "idle_in_transaction_session_timeout": env.number("UNSTUCK_IDLE_TRANSACTION_MS", 60_000),
 }
 _database["OPTIONS"].setdefault("connect_timeout", 5)
-# Statements that are prepared (only the store's are) keep the one plan they got: their plans never depend on the values.
+# Prepared statements (only the store's are) keep the one plan they got: it never depends on the values.
 _session = {**_limits, "plan_cache_mode": "force_generic_plan"}
 _options = [_database["OPTIONS"].get("options", "")] + [f"-c {name}={value}" for name, value in _session.items()]
 _database["OPTIONS"]["options"] = " ".join(filter(None, _options))

@@ -33,7 +33,7 @@ LARGEST = 256 * 1024
 LONGEST_KEY = 150
 STOREFRONT = Actor(ActorKind.API, "storefront", "the storefront")
 WISHES = (Event.PLACEMENT_REQUESTED, Event.PAYMENT_STARTED, Event.CANCELLATION_REQUESTED, Event.REFUND_REQUESTED)
-STATUS = {
+_STATUS = {
     Result.APPLIED: 200,
     Result.ALREADY_APPLIED: 200,
     Result.NEEDS_REVIEW: 202,
@@ -178,7 +178,7 @@ def order_events(request: HttpRequest, number: str) -> JsonResponse:
     if order_id is None:
         raise _Refused(404, "unknown_order", "there is no order with this number")
     outcome = boundary.apply(order_id, event, identity=f"api:{key}", actor=STOREFRONT, payload=payload, reason=reason)
-    return JsonResponse(_shown(outcome, number), status=_status(outcome))
+    return JsonResponse(_shown(outcome, number), status=status_of(outcome))
 
 
 def _shown(outcome: Outcome, number: str) -> dict[str, Any]:
@@ -192,8 +192,9 @@ def _shown(outcome: Outcome, number: str) -> dict[str, Any]:
     }
 
 
-def _status(outcome: Outcome) -> int:
-    return 403 if outcome.code == "forbidden" else STATUS[outcome.result]
+def status_of(outcome: Outcome) -> int:
+    """The HTTP status an outcome is answered with (protocol, section 4)."""
+    return 403 if outcome.code == "forbidden" else _STATUS[outcome.result]
 
 
 def _object(request: HttpRequest) -> dict[str, Any]:

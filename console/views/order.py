@@ -23,7 +23,6 @@ from orders.models import Gate, Order
 from orders.protocol.diagnosis import diagnose
 from orders.protocol.lifecycle import ORDER
 from orders.protocol.snapshot import Snapshot
-from orders.protocol.vocabulary import Role
 
 PAGE, FRAGMENT = "console/orders/order.html", "console/orders/_order.html"
 STORY, STORY_FRAGMENT = "console/orders/timeline.html", "console/orders/_story.html"
@@ -71,15 +70,14 @@ def context(request: HttpRequest, reading: reads.OrderReading) -> dict[str, Any]
     subject = snapshot.order
     item = diagnose(snapshot, now)
     actor = actor_of(request.user)
-    role = actor.role or Role.SUPPORT
-    listed = offers.rows(repairs.available(snapshot, actor, now, item.repair if item else ""), snapshot, role)
+    listed = offers.rows(repairs.available(snapshot, actor, now, item.repair if item else ""), snapshot)
     drawn = statemap.draw(subject.state, reading.moves, partial(wording.word, "state"), reading.order.created_at)
     facts = evidence.facts(snapshot, reading.owed, now)
     return {
         "order": subject,
         "now": now,
         "phase": ORDER.states[subject.state].phase,
-        "actor_role": role,
+        "actor_role": actor.role,
         "age": _age(subject.entered_state_at, item.breach_at if item else None, now),
         "buyer": buyer.masked(reading.buyer),
         "say": buyer.say(snapshot, now),

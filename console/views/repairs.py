@@ -25,7 +25,7 @@ from orders.models import Order, RepairRequest, Transition
 from orders.protocol.diagnosis import diagnose
 from orders.protocol.repair_table import COMMANDS, RepairCommand
 from orders.protocol.snapshot import Outcome, Promise
-from orders.protocol.vocabulary import Result, Role
+from orders.protocol.vocabulary import Result
 
 ASK, ASK_FRAGMENT = "console/repairs/ask.html", "console/repairs/_ask.html"
 ANSWER, ANSWER_FRAGMENT = "console/repairs/answer.html", "console/repairs/_answer.html"
@@ -62,7 +62,6 @@ class _Offered:
         self.request, self.subject, self.spec = request, subject, spec
         self.snapshot, self.now = reads.read_snapshot(subject)
         actor = actor_of(request.user)
-        self.role = actor.role or Role.SUPPORT
         item = diagnose(self.snapshot, self.now)
         self.every = repairs.available(self.snapshot, actor, self.now, item.repair if item else "")
         subjects = {name: str(wanted.get(name) or "")[:500] for name in ("promise", "to")}
@@ -82,7 +81,7 @@ class _Offered:
     def told(self) -> dict[str, Any]:
         """The question's context."""
         offer, row = self.offer, self.row
-        refusal, legal_when = offers.refused(offer, self.role) if offer else (_not_offered(row), "")
+        refusal, legal_when = offers.refused(offer) if offer else (_not_offered(row), "")
         named_one = offer if not self.choosing else None
         return {
             "order": self.snapshot.order,
@@ -102,7 +101,7 @@ class _Offered:
 
     def commands(self) -> list[offers.OfferRow]:
         """The commands that apply now."""
-        return [row for row in offers.rows(self.every, self.snapshot, self.role) if row.allowed]
+        return [row for row in offers.rows(self.every, self.snapshot) if row.allowed]
 
     def _promise(self) -> evidence.PromiseRow | None:
         if self.row is None:

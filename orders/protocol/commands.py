@@ -84,15 +84,15 @@ def _retry(book: Book, row: Promise, event: EventInput) -> CommandAnswer:
         book.detail["hurried_by"] = row.hurried_by
         return CommandAnswer(Result.ALREADY_APPLIED, "already_due")
     retry = book.policies.retry_of(row.effect)
-    past_retention = row.first_sent_at is not None and book.now - row.first_sent_at >= book.policies.key_retention
+    forgotten = book.policies.key_forgotten(row.first_sent_at, book.now)
     book.change(
         "promises",
         row,
         state=PromiseState.OPEN,
         budget=max(row.budget, row.tries + retry.max_tries),
         due_at=book.now,
-        # the provider may have forgotten the key: nothing is sent until a look-up has answered
-        unknown=row.unknown or (past_retention and row.effect not in LOOK_UPS),
+        # nothing is sent under a key that may be forgotten until a look-up has answered
+        unknown=row.unknown or (forgotten and row.effect not in LOOK_UPS),
         outcome="",
         settled_at=None,
         hurried_by=event.actor.name,

@@ -29,6 +29,7 @@ from orders.protocol.vocabulary import (
     Event,
     EventKind,
     Result,
+    Role,
     State,
 )
 
@@ -97,14 +98,15 @@ class Verdict:
 
     def _permission(self) -> Decision | None:
         actor = self.event.actor
-        allowed = actor.kind in self.spec.actors
+        allowed, legal_when = actor.kind in self.spec.actors, ""
         if allowed and actor.kind == ActorKind.OPERATOR:
             rules = ORDER.rules_for(self.book.order.state, self.event.event)
             needed = [rule.role or self.spec.role for rule in self._matching(self.book, rules)] or [self.spec.role]
-            allowed = actor.role is not None and all(actor.role.includes(role) for role in needed)
+            least = max(needed, key=list(Role).index)
+            allowed, legal_when = actor.role is not None and actor.role.includes(least), f"the role is {least} or above"
         if allowed and self._needs_reason() and not self.event.reason.strip():
             return self._record(Result.ILLEGAL, "reason_required")
-        return None if allowed else self._record(Result.ILLEGAL, "forbidden")
+        return None if allowed else self._record(Result.ILLEGAL, "forbidden", legal_when=legal_when)
 
     def _needs_reason(self) -> bool:
         return self.event.actor.kind == ActorKind.OPERATOR

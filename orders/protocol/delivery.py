@@ -67,8 +67,8 @@ def claim(snapshot: Snapshot, promise_id: str, now: datetime, *, token: str) -> 
         return Claim(_plain(book))
     if expired and row.hold == Hold.NONE:
         row = replace(row, hold=owed_hold(book, row))
-    retention_over = row.first_sent_at is not None and now - row.first_sent_at >= book.policies.key_retention
-    unknown = (row.unknown or expired or retention_over) and row.effect not in LOOK_UPS
+    forgotten = book.policies.key_forgotten(row.first_sent_at, now)
+    unknown = (row.unknown or expired or forgotten) and row.effect not in LOOK_UPS
     if row.tries >= row.budget:
         book.change(
             "promises",

@@ -23,6 +23,7 @@ from orders.protocol.promises import (
 )
 from orders.protocol.snapshot import Attempt, Capture, Promise, Reservation
 from orders.protocol.vocabulary import (
+    SURPLUS,
     AttemptState,
     CaptureKind,
     DiscrepancyKind,
@@ -169,10 +170,9 @@ def hold_unsent_refunds(book: Book, payload: Payload) -> None:
 
 def rely_on_captures(book: Book, payload: Payload) -> None:
     """The fulfilment relies on the money as it is: what was odd about its captures is settled by that."""
-    kinds = (DiscrepancyKind.ORPHAN_CAPTURE, DiscrepancyKind.UNEXPECTED_CAPTURE, DiscrepancyKind.AMOUNT_MISMATCH)
     for row in book.discrepancies:
         capture = book.capture_by_ref(row.subject)
-        if row.kind not in kinds or capture is None or book.covers_total(without=capture):
+        if row.kind not in SURPLUS or capture is None or book.covers_total(without=capture):
             continue
         book.close_discrepancy(row, "the fulfilment relies on this capture")
 

@@ -6,9 +6,7 @@ from orders.protocol import timers
 from orders.protocol.book import Book
 from orders.protocol.effects import publish_event
 from orders.protocol.promises import close_unawaited, end_review, free, hold_for_review
-from orders.protocol.vocabulary import DiscrepancyKind, Effect, Event, Hold, State
-
-_SURPLUS = (DiscrepancyKind.ORPHAN_CAPTURE, DiscrepancyKind.UNEXPECTED_CAPTURE, DiscrepancyKind.AMOUNT_MISMATCH)
+from orders.protocol.vocabulary import SURPLUS, Effect, Event, Hold, State
 
 
 def move(book: Book, target: State, cause: str) -> None:
@@ -47,7 +45,7 @@ def tidy(book: Book) -> None:
     timers.watch_hold(book, book.order.state)
     for row in book.discrepancies:
         capture = book.capture_by_ref(row.subject)
-        if row.kind in _SURPLUS and capture is not None and book.held(capture) == 0:
+        if row.kind in SURPLUS and capture is not None and book.held(capture) == 0:
             book.close_discrepancy(row, "the capture was returned in full")
     if book.order.state in (State.DELIVERED, State.CANCELLED):
         for timer in book.timers:

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from orders.protocol.vocabulary import Effect, Event, State
@@ -103,6 +103,10 @@ class Policies:
     def retry_of(self, effect: Effect) -> Retry:
         """The retry policy of one effect."""
         return self.retry.get(effect, _DEFAULT_RETRY)
+
+    def key_forgotten(self, first_sent_at: datetime | None, now: datetime) -> bool:
+        """True when the other side may have forgotten a key first sent then: look up before sending it again."""
+        return first_sent_at is not None and now - first_sent_at >= self.key_retention
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], base: Policies | None = None) -> Policies:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orders.protocol.vocabulary import Event, Role
+from orders.protocol.vocabulary import Event
 
 _COMMON = (("other", "Other (say what)"),)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairCommand:
-    """One repair, as data. `least_role` is for the menu; the core judges the actor itself on every submission."""
+    """One repair, as data. Who may ask for it is said by the tables, as for every event."""
 
     name: str
     label: str
     consequence: str
-    least_role: Role
     moves_money: bool
     bulk: bool
     reason_codes: tuple[tuple[str, str], ...]
@@ -31,11 +30,10 @@ def _command(
     consequence: str,
     codes: tuple[tuple[str, str], ...],
     *,
-    least_role: Role = Role.OPERATOR,
     moves_money: bool = False,
     bulk: bool = False,
 ) -> RepairCommand:
-    return RepairCommand(name, label, consequence, least_role, moves_money, bulk, codes + _COMMON)
+    return RepairCommand(name, label, consequence, moves_money, bulk, codes + _COMMON)
 
 
 COMMANDS: dict[str, RepairCommand] = {
@@ -58,7 +56,6 @@ COMMANDS: dict[str, RepairCommand] = {
             "Ask for the truth",
             "Asks the other side what it knows; nothing is sent that could have an effect.",
             (("buyer_asks", "The buyer asks"), ("seems_stuck", "It seems stuck")),
-            least_role=Role.SUPPORT,
             bulk=True,
         ),
         _command(
@@ -66,7 +63,6 @@ COMMANDS: dict[str, RepairCommand] = {
             "Cancel the order",
             "Records the wish to cancel; what was paid is returned, what may ship is recalled.",
             (("buyer_asks", "The buyer asks"), ("fraud", "Suspected fraud"), ("out_of_stock", "Cannot be supplied")),
-            least_role=Role.SUPPORT,
             moves_money=True,
             bulk=True,
         ),

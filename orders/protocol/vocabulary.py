@@ -318,6 +318,10 @@ class DiscrepancyKind(StrEnum):
     PROMISE_MISSING = "promise_missing"
 
 
+# money that was taken and does not fit: settled by its full return, or by a fulfilment that relies on it
+SURPLUS = (DiscrepancyKind.ORPHAN_CAPTURE, DiscrepancyKind.UNEXPECTED_CAPTURE, DiscrepancyKind.AMOUNT_MISMATCH)
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Who speaks: kind, opaque id, and a label copied into history so that it outlives the account.

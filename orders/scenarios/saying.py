@@ -54,13 +54,8 @@ def say(world: World, step: Step) -> Callable[[], Said]:
     return _notice(world, step)
 
 
-def http_of(outcome: Outcome) -> int:
-    """The status an outcome is answered with (protocol, section 4)."""
-    return 403 if outcome.code == "forbidden" else api.STATUS[outcome.result]
-
-
 def _said(outcome: Outcome) -> Said:
-    return Said(str(outcome.result), outcome.code, http_of(outcome), note=outcome.code)
+    return Said(str(outcome.result), outcome.code, api.status_of(outcome), note=outcome.code)
 
 
 def _name(world: World, prefix: str) -> str:

@@ -109,13 +109,13 @@ def test_support_sees_the_same_and_may_not_do_it(stack: Stack, people: People) -
     )
     refused = supports.locator("#repairs li.no").filter(has_text="Try again: refund")
     expect(refused.get_by_role("button")).to_be_disabled()
-    expect(refused).to_contain_text("Operator or above may do it.")
+    expect(refused).to_contain_text("Legal when the role is operator or above.")
     for section in ("#diagnosis", "#money", "#promises", "#timeline"):
         assert supports.locator(section).inner_text() == operators.locator(section).inner_text()
     inspect(supports, "order, as support")
     address = operators.locator("#repairs").get_by_role("link", name=AGAIN).get_attribute("href")
     supports.goto(address)
-    expect(supports.locator("#main")).to_contain_text("Operator or above may do it.")
+    expect(supports.locator("#main")).to_contain_text("Legal when the role is operator or above.")
     expect(supports.locator("#main form")).to_have_count(0)
     # the form of somebody who may, sent by somebody who may not
     operators.goto(address)

@@ -69,7 +69,8 @@ def test_support_sees_everything_and_can_operate_nothing_that_is_not_theirs(sign
     factories.stuck_refund("1842")
     html = page(signed_in("support"), "1842").content.decode()
     assert re.search(r"<button[^>]* disabled>Try again: refund of EUR\s129.00</button>", html)
-    assert "Your role does not include this. Operator or above may do it." in text(page(signed_in("support"), "1842"))
+    refusal = "Your role does not include this. Legal when the role is operator or above."
+    assert refusal in text(page(signed_in("support"), "1842"))
     assert "/repairs/retry_effect/" not in html
 
 

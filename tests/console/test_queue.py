@@ -275,6 +275,7 @@ def test_search_finds_what_people_have_at_hand(support):
     for q in ("%25", "_", "\\", "nobody", "'; DROP TABLE orders_order; --", "T_77", "{}"):
         assert listed(support, f"?q={q}") == [], q
 
+
 # -- gates, emptiness, who may see it ---------------------------------------------------------------------------------
 
 
