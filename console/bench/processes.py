@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
+from orders import wakeup
+
 Part = TypeVar("Part")
 Made = TypeVar("Made")
 
@@ -70,6 +72,7 @@ def _client(call: Callable[[Any], None], batch: Sequence[Any], warm: int, start:
     try:
         for item in batch[:warm]:
             call(item)
+        wakeup.wait(PATIENCE)  # the first message loads Celery, in a thread
         start.wait(PATIENCE)
         latencies = []
         cpu, began = time.process_time(), time.perf_counter()

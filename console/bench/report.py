@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -61,14 +62,14 @@ def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[s
 
 
 def machine() -> dict[str, Any]:
-    """Where the figures come from: processor, Python, PostgreSQL and the settings that decide about durability."""
+    """Where the figures come from: processor, how busy it is with other work, and what decides about durability."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [list(SETTINGS)])
         settings = dict(cursor.fetchall())
     return {
         "cores": os.cpu_count(),
         "processor": _processor(),
-        "load": round(os.getloadavg()[0], 2),
+        "busy": f"{busy():.0%}",
         "python": platform.python_version(),
         "postgresql": settings.pop("server_version"),
         **settings,
@@ -133,6 +134,23 @@ def _figure(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
     return str(value)
+
+
+def busy(seconds: float = 1.0) -> float:
+    """How much of all cores other work takes while this process sleeps, from 0 to 1; 0 where Linux does not tell."""
+
+    def spent() -> tuple[int, int]:
+        with open("/proc/stat") as lines:
+            ticks = [int(word) for word in next(lines).split()[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]  # idle, and waiting for a disk
+
+    try:
+        all_before, idle_before = spent()
+        time.sleep(seconds)
+        all_after, idle_after = spent()
+    except (OSError, ValueError, StopIteration):
+        return 0.0
+    return 1 - (idle_after - idle_before) / max(all_after - all_before, 1)
 
 
 def _processor() -> str:

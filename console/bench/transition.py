@@ -112,7 +112,8 @@ def _judge(found: Finding, raced: dict[tuple[str, int], list[Race]], limits: dic
         reached = _ratio(rates["apply"], rates["pgbench"])
         found.at_least(f"apply against pgbench, {_clients(clients)}", reached, 0.4)
         found.at_least(f"apply against the plain ORM, {_clients(clients)}", _ratio(rates["apply"], rates["orm"]), 2.0)
-        found.at_most(f"CPU of one apply, {_clients(clients)}", cpu["apply"], 1.5, "ms")
+        if clients == 1:  # with more clients than cores it says how often they were pushed aside
+            found.at_most("CPU of one apply, 1 client", cpu["apply"], 1.5, "ms")
     found.tables["throughput"] = table
     found.tables["the statements, as pgbench ran them with 1 client"] = [
         {"statement": text, "ms": median(one.statements[i][1] for one in limits[1])}
