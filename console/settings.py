@@ -107,9 +107,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.mfa",
     "django_htmx",
-    "template_partials",
     "django_tables2",
-    "django_filters",
     "csp",
 ]
 MIDDLEWARE = [

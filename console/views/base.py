@@ -21,16 +21,8 @@ def wants_fragment(request: HttpRequest) -> bool:
 def render_page(
     request: HttpRequest, template: str, fragment: str, context: dict[str, Any] | None = None, *, status: int = 200
 ) -> HttpResponse:
-    """The page at `template`, or only its fragment when htmx asked.
-
-    `fragment` is the name of a {% partialdef %} inside `template`, or a template of its own when it ends in .html:
-
-        return render_page(request, "console/queue/queue.html", "rows", {"rows": rows})
-    """
-    name = template
-    if wants_fragment(request):
-        name = fragment if fragment.endswith(".html") else f"{template}#{fragment}"
-    response = render(request, name, context, status=status)
+    """The page at `template`, or only its `fragment`, a template that the page includes, when htmx asked."""
+    response = render(request, fragment if wants_fragment(request) else template, context, status=status)
     patch_vary_headers(response, _HTMX_HEADERS)
     return response
 
