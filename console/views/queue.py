@@ -223,7 +223,7 @@ def _select(name: str, given: Mapping[str, str]) -> dict[str, Any]:
 
 def _sorts(chosen: str) -> list[dict[str, Any]]:
     words = {
-        "breach": _("Soonest breach first"),
+        "breach": _("Next to breach"),
         "-age": _("Longest in its state first"),
         "age": _("Newest in its state first"),
         "-amount": _("Largest amount first"),
