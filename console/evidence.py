@@ -15,7 +15,7 @@ from django.utils.translation import gettext_noop
 
 from console import wording
 from console.diagnosis import Sign, lower
-from console.queries.orders import TRIES, Owed
+from console.queries.order import TRIES, Owed
 from orders.models import DeliveryAttempt
 from orders.protocol.book import Book
 from orders.protocol.policy import Policies

@@ -8,12 +8,12 @@ from allauth.account import views as account
 from django.urls import include, path
 
 from console.admin import site
-from console.views import order, queue, repairs, search, session
+from console.views import order, orders, queue, repairs, session
 
 urlpatterns = [
     path("", queue.queue, name="queue"),
     path("queue/count/", queue.queue_count, name="queue-count"),
-    path("orders/", search.orders, name="orders"),
+    path("orders/", orders.orders, name="orders"),
     # a number may hold a slash, so the longer addresses come first
     path("orders/<path:number>/timeline/", order.order_timeline, name="order-timeline"),
     path("orders/<path:number>/repairs/<slug:command>/", repairs.repair, name="repair"),

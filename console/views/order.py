@@ -1,4 +1,4 @@
-"""One order: the page, and older parts of its story. What it shows is read in `queries.orders` and put into words by
+"""One order: the page, and older parts of its story. What it shows is read in `queries.order` and put into words by
 `diagnosis`, `evidence`, `offers`, `answers`, `story` and `statemap`; here they are only brought together.
 """
 
@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from console import answers, buyer, diagnosis, evidence, offers, statemap, story, wording
-from console.queries import orders as reads
+from console.queries import order as reads
 from console.roles import actor_of
 from console.views.base import render_page
 from orders import repairs, timeline

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from console import answers, evidence, offers, wording
 from console.diagnosis import named
 from console.forms import RepairForm, opening
-from console.queries import orders as reads
+from console.queries import order as reads
 from console.roles import actor_of
 from console.story import actor as named_actor
 from console.views import order as order_page

@@ -3,6 +3,8 @@
 import re
 from html import unescape
 
+HOSTILE = "<script>alert(1)</script>\"'&<b>"
+
 
 def numbers(page: str) -> list[str]:
     """The orders listed on a page, in their order."""
@@ -19,6 +21,11 @@ def shown(client, address: str, **options) -> str:
 def text_of(html: str) -> str:
     """What is written on a page, without tags."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def text(answer) -> str:
+    """The same of an answer."""
+    return text_of(answer.content.decode())
 
 
 def link(page: str, rel: str) -> str:

@@ -13,15 +13,9 @@ from orders.protocol.vocabulary import State
 from orders.testing import builders
 from orders.testing.builders import BUYER, PROVIDER, WAREHOUSE
 from tests.console import factories
+from tests.console.pages import HOSTILE, text
 
 pytestmark = pytest.mark.django_db
-
-HOSTILE = "<script>alert(1)</script>\"'&<b>"
-
-
-def text(answer):
-    """What a reader sees: tags taken away, entities undone, white space joined."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())).split())
 
 
 def page(client, number, **query):

@@ -9,10 +9,10 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from orders.models import WorkItem
 from orders.protocol.vocabulary import Owner, State, Wait
+from tests.console.conftest import PASSWORD
 from tests.console.rows import HOUR, many
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture

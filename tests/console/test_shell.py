@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
+from tests.console.conftest import PASSWORD
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-PASSWORD = "correct horse battery"
 QUESTION = """<dialog class="ask" data-modal aria-labelledby="t"><header><h1 id="t">Retry refund</h1></header>
 <form class="body"><label for="why">Why</label><textarea id="why"></textarea></form>
 <footer><button type="button" class="btn btn-line" data-close>Close</button></footer></dialog>"""
