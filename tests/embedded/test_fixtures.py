@@ -32,3 +32,11 @@ def test_another_process_sees_what_the_test_committed(process_environment):
 
 def test_every_test_begins_with_an_empty_broker():
     assert redis.Redis.from_url(settings.REDIS_URL).keys() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_roles_are_there_again_after_a_test_that_committed():
+    """The test above ended with a flush; pytest-django keeps the order of tests that commit."""
+    from django.contrib.auth.models import Group
+
+    assert set(Group.objects.values_list("name", flat=True)) == {"support", "operator", "manager", "admin"}
