@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from orders.adoption import Adoption, Given, IntakeRefused, amount, instant, member, text
+from orders.adoption import Adoption, Given, IntakeRefused, amount, currency, instant, member, optional, text
 from orders.protocol import timers
 from orders.protocol.book import ATTEMPT_OPEN, UNPAID, Book
 from orders.protocol.diagnosis import diagnose_book
@@ -185,7 +185,7 @@ class _Facts:
                 return
             given = {"state": implied[self.state]}
         state = member(ReservationState, given.get("state", "held"), "reservation.state")
-        ref = str(given.get("id") or f"hold-{self.given.number}-1")
+        ref = text(given.get("id") or f"hold-{self.given.number}-1", "reservation.id")
         asked = state == ReservationState.REQUESTED
         over = state not in (ReservationState.REQUESTED, ReservationState.HELD)
         self.book.put(
@@ -234,13 +234,13 @@ class _Facts:
             Attempt(
                 id=self.book.new_id(),
                 ref=ref,
-                provider=str(given.get("provider") or self.given.provider),
+                provider=text(given.get("provider") or self.given.provider, "attempts.provider"),
                 amount=amount(given.get("amount", self.given.total), "attempts.amount"),
-                currency=str(given.get("currency", self.given.currency)),
+                currency=currency(given.get("currency", self.given.currency), "attempts.currency"),
                 state=state,
                 current=current,
                 started_at=instant(given.get("started_at") or self.since, "attempts.started_at"),
-                provider_ref=str(given.get("provider_ref") or ""),
+                provider_ref=optional(given.get("provider_ref"), "attempts.provider_ref"),
                 ended_at=None if open_still else self.since,
             ),
         )
@@ -266,7 +266,7 @@ class _Facts:
                 id=self.book.new_id(),
                 ref=ref,
                 amount=amount(given.get("amount", self.given.total), "captures.amount"),
-                currency=str(given.get("currency", self.given.currency)),
+                currency=currency(given.get("currency", self.given.currency), "captures.currency"),
                 kind=member(CaptureKind, given.get("kind", "expected"), "captures.kind"),
                 captured_at=instant(given.get("captured_at") or self.since, "captures.captured_at"),
                 attempt_id=attempt.id if attempt else None,
@@ -289,7 +289,7 @@ class _Facts:
         changed = replace(
             refund,
             state=state,
-            provider_ref=str(given.get("id") or ""),
+            provider_ref=optional(given.get("id"), "refunds.id"),
             settled_at=self.since if over else None,
             surplus=capture.kind in (CaptureKind.ORPHAN, CaptureKind.UNEXPECTED),
         )
@@ -339,7 +339,7 @@ class _Facts:
             "dispatches",
             Dispatch(
                 id=self.book.new_id(),
-                ref=str(given.get("id") or ""),
+                ref=optional(given.get("id"), "dispatch.id"),
                 ask=ask.key,
                 recorded_at=self.book.now,
                 dispatched_at=instant(given.get("dispatched_at") or self.since, "dispatch.dispatched_at"),

@@ -5,14 +5,19 @@ What those facts mean for us is in `adopted`; `intake` writes the order and keep
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from orders.protocol.vocabulary import Actor, State
 
 Given = Mapping[str, Any]
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # what PostgreSQL keeps in no text
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_ERA = range(1980, 2200)  # years of an order; beyond them a time is a slip, and some of them no database gives back
 
 
 class IntakeRefused(ValueError):
@@ -21,6 +26,10 @@ class IntakeRefused(ValueError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class NameTaken(IntakeRefused):
+    """Its number or reference belongs to an order that is here and is not this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +85,35 @@ def member(enum: Any, value: Any, where: str) -> Any:
 
 
 def text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise IntakeRefused(where, f"{where}: expected a text of 1 to 200 characters")
+    if not isinstance(value, str) or not 0 < len(value) <= 200 or UNSTORABLE.search(value):
+        raise IntakeRefused(where, f"{where}: expected a text of 1 to 200 characters without NUL")
     return value
+
+
+def optional(value: Any, where: str) -> str:
+    """A text that may be missing or empty."""
+    return text(value, where) if value else ""
+
+
+def currency(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not _CURRENCY.fullmatch(value):
+        raise IntakeRefused(where, f"{where}: {str(value)[:40]!r} is not an ISO 4217 code")
+    return value
+
+
+def storable(value: Any, where: str) -> None:
+    """Refuse what no JSON column takes, however deep it stands: NUL, halves of surrogate pairs, NaN and infinities."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            storable(name, where)
+            storable(part, f"{where}.{str(name)[:40]}")
+    elif isinstance(value, list | tuple):
+        for part in value:
+            storable(part, where)
+    elif isinstance(value, str) and UNSTORABLE.search(value):
+        raise IntakeRefused(where, f"{where}: it holds text that cannot be stored")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise IntakeRefused(where, f"{where}: {value} is no number")
 
 
 def amount(value: Any, where: str) -> int:
@@ -94,4 +129,6 @@ def instant(value: Any, where: str) -> datetime:
         raise IntakeRefused(where, f"{where}: expected a time in ISO 8601, got {value!r}") from None
     if moment.tzinfo is None:
         raise IntakeRefused(where, f"{where}: the time must know its time zone")
-    return moment
+    if moment.year not in _ERA:
+        raise IntakeRefused(where, f"{where}: {moment.year} is no year of an order")
+    return moment.astimezone(UTC)

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import Error
+from django.db import Error, InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse, UnreadablePostError
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.csrf import csrf_exempt
@@ -54,7 +54,7 @@ class _Refused(ValueError):
 
 
 def _door(view: View) -> View:
-    """POST only, no form token; what is refused becomes JSON with its status."""
+    """POST only, no form token; what is refused, or cannot be answered now, becomes JSON with its status."""
 
     @csrf_exempt
     @require_POST
@@ -64,6 +64,9 @@ def _door(view: View) -> View:
             return view(request, *args, **kwargs)
         except (_Refused, inbox.NoticeRefused) as refused:
             return _error(refused.status, refused.code, str(refused))
+        except (OperationalError, InterfaceError) as error:
+            log.error("the database does not answer a door (%s)", type(error).__name__)
+            return _error(503, "unavailable", "the database does not answer; say it again, under the same key")
 
     return enter
 
@@ -122,6 +125,8 @@ def _token(view: View) -> View:
             return answer
         try:
             return view(request, *args, **kwargs)
+        except intake.NameTaken as taken:
+            return _error(409, taken.code, str(taken))
         except (BadEvent, intake.IntakeRefused) as refused:
             return _error(400, refused.code, str(refused))
 
@@ -201,7 +206,8 @@ def _object(request: HttpRequest) -> dict[str, Any]:
     body = _body(request)
     try:
         given = json.loads(body.decode("utf-8"))
-        json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is JSON and no text
+        # half a surrogate pair is JSON and no text, an infinity is a Python number and no JSON
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise _Refused(400, "unreadable", "the body is not a JSON object in UTF-8") from None
     if not isinstance(given, dict):

@@ -239,13 +239,13 @@ def _event(name: str) -> Event:
 
 
 def _check_readable(event: EventInput) -> None:
-    """Refuse what PostgreSQL cannot keep: NUL characters and halves of surrogate pairs."""
+    """Refuse what PostgreSQL cannot keep: NUL characters, halves of surrogate pairs, numbers that are none."""
     said = [event.identity, event.reason, event.reason_code, event.actor.id, event.actor.label, event.payload]
     try:
-        text = json.dumps(said, ensure_ascii=False, default=str)
+        text = json.dumps(said, ensure_ascii=False, allow_nan=False, default=str)
         text.encode()
     except (ValueError, RecursionError, TypeError) as error:
-        raise BadEvent("unreadable", f"the event holds text that cannot be stored: {type(error).__name__}") from error
+        raise BadEvent("unreadable", f"the event holds what cannot be stored: {type(error).__name__}") from error
     if "\\u0000" in text and "\0" in "".join(_texts(json.loads(text))):
         raise BadEvent("unreadable", "the event holds text that cannot be stored: a NUL character")
 

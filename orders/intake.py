@@ -15,19 +15,18 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from orders import clock, conf, models, store, wakeup
+from orders import clock, conf, models, providers, store, wakeup, warehouses
 from orders.adopted import adopt, birth
-from orders.adoption import Adoption, Given, IntakeRefused
+from orders.adoption import UNSTORABLE, Adoption, Given, IntakeRefused, NameTaken, storable
 from orders.boundary import owes_now
 from orders.protocol.book import Book
 from orders.protocol.snapshot import Decision, Order, Snapshot
 from orders.protocol.vocabulary import Actor, State
 
-__all__ = ["Adoption", "IntakeRefused", "Taken", "adopt_many", "adopt_order", "open_order"]
+__all__ = ["Adoption", "IntakeRefused", "NameTaken", "Taken", "adopt_many", "adopt_order", "open_order"]
 
 BUYER = ("reference", "name", "email", "phone", "address")
 _CURRENCY = re.compile(r"[A-Z]{3}")
-_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL keeps in no text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -57,8 +56,15 @@ def open_order(
     """Open an order as a draft at version 0. Total in minor units; shapes of `lines` and `buyer` as in Adoption.
 
     The same number (or channel and external reference) again answers with the order that is there. Raises IntakeRefused
-    naming the field when something cannot be taken, or when the number belongs to an order of another channel.
+    naming the field when something cannot be taken; NameTaken when the number belongs to an order of another channel,
+    or of this one over another amount: whoever sent that would otherwise believe it was taken.
     """
+    for name, wanted, known in (
+        ("provider", provider, providers.names()),
+        ("warehouse", warehouse, warehouses.names()),
+    ):
+        if wanted not in known:
+            raise IntakeRefused(name, f"{name}: {str(wanted)[:40]!r} is not configured here; known: {', '.join(known)}")
     draft = Adoption(
         number=number,
         currency=currency,
@@ -74,7 +80,16 @@ def open_order(
         lines=lines,
         buyer=buyer or {},
     )
-    return _only(_take([draft], _open))
+    taken = _only(_take([draft], _open))
+    if not taken.created:
+        _same_amount(draft, taken)
+    return taken
+
+
+def _same_amount(draft: Adoption, taken: Taken) -> None:
+    there = models.Order.objects.values_list("total", "currency").get(pk=taken.order_id)
+    if there != (draft.total, draft.currency):
+        raise NameTaken("total", f"total: order {taken.number!r} is here already, over another amount or currency")
 
 
 def adopt_order(adoption: Adoption) -> Taken:
@@ -187,7 +202,7 @@ def _here(adoptions: Sequence[Adoption]) -> Any:
             return None
         if (same[1], same[2]) == (adoption.channel, adoption.external_ref):
             return Taken(same[0], adoption.number, created=False)
-        return IntakeRefused("number", f"number {adoption.number!r} belongs to another order, of channel {same[1]!r}")
+        return NameTaken("number", f"number {adoption.number!r} belongs to another order, of channel {same[1]!r}")
 
     return look
 
@@ -212,21 +227,27 @@ def _check(adoption: Adoption) -> None:
         raise IntakeRefused("version", f"version: expected a whole number from 0, got {adoption.version!r}")
     for flag in adoption.flags:
         _word(flag, "flags", 100)
+    for name in ("reason", "review_from", "review_cause", "evidence"):
+        storable(getattr(adoption, name), name)
     if unknown := set(adoption.buyer) - set(BUYER):
         raise IntakeRefused("buyer", f"buyer: unknown {', '.join(sorted(map(str, unknown)))}")
     for name, value in adoption.buyer.items():
-        if not isinstance(value, str) or len(value) > 1000 or _UNSTORABLE.search(value):
+        if not isinstance(value, str) or len(value) > 1000 or UNSTORABLE.search(value):
             raise IntakeRefused(
                 f"buyer.{name}", f"buyer.{name}: expected a text of at most 1000 characters without NUL"
             )
     for line in adoption.lines:
-        _word(line.get("sku"), "lines.sku", 100)
+        sku = line.get("sku")  # only shown: signs that a shop lets stand in it are let stand
+        if not isinstance(sku, str) or not sku.strip() or len(sku) > 100 or _CONTROL.search(sku):
+            raise IntakeRefused("lines.sku", f"lines.sku: expected 1 to 100 characters, got {str(sku)[:40]!r}")
         _whole(line.get("quantity", 1), "lines.quantity", 1, 2**31)
         _whole(line.get("unit_amount", 0), "lines.unit_amount", 0)
 
 
 def _word(value: Any, name: str, longest: int) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > longest or _CONTROL.search(value):
+    """A name that people read, type and follow: printable, so that it cannot hide or turn what stands around it."""
+    fits = isinstance(value, str) and 0 < len(value.strip()) == len(value) <= longest and value.isprintable()
+    if not fits:
         raise IntakeRefused(name, f"{name}: expected 1 to {longest} printable characters, got {str(value)[:40]!r}")
 
 
@@ -245,7 +266,7 @@ def _line_rows(adoption: Adoption, order_id: int) -> Iterable[Mapping[str, Any]]
             "order_id": order_id,
             "position": position,
             "sku": line["sku"],
-            "title": _UNSTORABLE.sub("", str(line.get("title", ""))[:500]),
+            "title": UNSTORABLE.sub("", str(line.get("title", ""))[:500]),
             "quantity": line.get("quantity", 1),
             "unit_amount": line.get("unit_amount", 0),
         }

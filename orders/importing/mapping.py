@@ -155,7 +155,7 @@ def _status(table: dict[str, Any]) -> dict[str, State]:
         raise MappingError("status: expected a table [status] of the shop's words and our states")
     found = {}
     for word, state in table.items():
-        if state not in set(State):
+        if state not in list(State):  # compared, not hashed: TOML may hold anything here
             known = ", ".join(State)
             raise MappingError(f"status.{word}: {state!r} is not a state of ours; those are {known}")
         found[word.strip()] = State(state)

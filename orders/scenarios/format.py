@@ -126,7 +126,7 @@ def _given(source: Source, path: Path, value: Any) -> Given:
         if key not in body:
             raise source.wrong(path, f"given names {key!r}")
     state = body.get("state", "draft")
-    if state not in set(State):
+    if state not in list(State):  # compared, not hashed: it may be anything
         raise source.wrong((*path, "state"), f"state is one of {', '.join(State)}, got {state!r}")
     if body.get("via", "path") != "path":
         raise source.wrong((*path, "via"), f'via is "path" or left out, got {body["via"]!r}')

@@ -6,6 +6,7 @@ The standard reader keeps no positions and lets a repeated key win in silence; b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ Path = tuple[str | int, ...]
 _SPACE = " \t\n\r"
 _SCALAR = json.JSONDecoder()
 _DEEPEST = 50
+_HALVES = re.compile("[\ud800-\udfff]")  # JSON can write them; no file, terminal or database takes them
 
 
 class Unreadable(ValueError):
@@ -130,6 +132,8 @@ class _Reader:
             raise self._wrong(expected) from None
         if isinstance(value, float) and value - value != 0:
             raise self._wrong("a finite number")
+        if isinstance(value, str) and _HALVES.search(value):
+            raise self._wrong("whole characters, and no half of a surrogate pair,")
         return value
 
     def _object(self, path: Path, depth: int) -> Mapping[str, Any]:

@@ -1,11 +1,13 @@
 """The doors for other systems over HTTP: who is let in, what is answered, and that nothing gets lost or done twice."""
 
 import json
+from urllib.parse import quote
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
-from orders import clock, models, signing
+from orders import boundary, clock, models, signing
 from orders.testing import builders
 from tests.orders.stage import paying, turned_clock
 
@@ -180,6 +182,12 @@ def test_without_a_token_configured_the_door_stays_shut(client, settings):
         ({"number": ""}, "number"),
         ({"number": 7}, "number"),
         ({"number": "nul\x00"}, "number"),
+        ({"number": "turned \u202e"}, "number"),
+        ({"number": " N-1 "}, "number"),
+        ({"number": "two\u2028lines"}, "number"),
+        ({"provider": "nobody"}, "provider"),
+        ({"warehouse": "nobody"}, "warehouse"),
+        ({"total": float("nan")}, "unreadable"),
         ({"currency": "eur"}, "currency"),
         ({"currency": None}, "currency"),
         ({"total": "12900"}, "total"),
@@ -217,6 +225,8 @@ def test_a_basket_that_cannot_be_taken_names_what_is_wrong(client, change, code)
         ({"event": "placement_requested", "reason": "nul\x00"}, "k", 400, "unreadable"),
         ({"event": "refund_requested"}, "k", 400, "payload"),
         ({"event": "refund_requested", "payload": {"amount": 1.5}}, "k", 400, "payload"),
+        (b'{"event": "placement_requested", "payload": {"note": NaN}}', "k", 400, "unreadable"),
+        (b'{"event": "placement_requested", "payload": {"note": [1e999]}}', "k", 400, "unreadable"),
         (b"[1]", "k", 400, "unreadable"),
         (b"{", "k", 400, "unreadable"),
         (b"[" * 100_000, "k", 400, "unreadable"),
@@ -236,6 +246,35 @@ def test_an_order_nobody_knows_and_numbers_with_signs(client):
     builders.draft("2026/03 #7")
     answer = api(client, "/api/orders/2026/03%20%237/events/", {"event": "placement_requested"})
     assert (answer.status_code, answer.json()["number"]) == (200, "2026/03 #7")
+
+
+def test_a_basket_sent_again_with_another_amount_is_no_success(client):
+    assert api(client, "/api/orders/", BASKET).status_code == 201
+    for change in ({"total": 1}, {"currency": "USD"}, {"channel": "elsewhere"}):
+        answer = api(client, "/api/orders/", {**BASKET, **change})
+        assert answer.status_code == 409, change
+        assert answer.json()["error"]["code"] in ("number", "total")
+    assert api(client, "/api/orders/", BASKET).status_code == 200
+    assert models.Order.objects.get().total == BASKET["total"]
+
+
+def test_every_number_that_is_taken_can_be_spoken_to(client):
+    for number in ("2026/03 #7", "..", "ü €", "50%", "<b>", "a/events", "'\""):
+        assert api(client, "/api/orders/", {**BASKET, "number": number}).status_code == 201
+        answer = api(client, f"/api/orders/{quote(number)}/events/", {"event": "placement_requested"}, key=f"p{number}")
+        assert (answer.status_code, answer.json()["number"]) == (200, number)
+
+
+def test_a_database_that_is_away_is_told_in_the_doors_own_words(client, monkeypatch):
+    builders.draft("N-9")
+
+    def away(*args, **kwargs):
+        raise OperationalError("server closed the connection at /secret/place")
+
+    monkeypatch.setattr(boundary, "apply", away)
+    answer = api(client, "/api/orders/N-9/events/", {"event": "placement_requested"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+    assert "secret" not in answer.content.decode()
 
 
 def test_another_orders_reference_is_refused_in_words(client):

@@ -235,6 +235,45 @@ def test_facts_that_contradict_each_other_or_the_state_are_refused(says, facts):
     assert not models.Order.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "bad", ["a\0b", "half \ud800", "x" * 201, 7, ["x"]], ids=["nul", "half", "long", "number", "list"]
+)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        lambda bad: {"attempts": [{"id": bad, "current": True}]},
+        lambda bad: {"attempts": [{"id": "p", "current": True, "provider_ref": bad}]},
+        lambda bad: {"attempts": [{"id": "p", "current": True, "provider": bad}]},
+        lambda bad: {"attempts": [{"id": "p", "current": True, "currency": bad}]},
+        lambda bad: {"attempts": [{"id": "p", "current": True, "started_at": bad}]},
+        lambda bad: {"captures": [{"id": bad}]},
+        lambda bad: {"captures": [{"id": "c", "currency": bad}]},
+        lambda bad: {"captures": [{"id": "c"}], "refunds": [{"id": bad}]},
+        lambda bad: {"reservation": {"id": bad, "state": "held"}},
+        lambda bad: {"dispatch": {"id": bad}},
+    ],
+)
+def test_a_reference_that_cannot_be_kept_is_refused_in_words(facts, bad):
+    with pytest.raises(IntakeRefused):
+        adopt_order(adoption(state="shipped", **facts(bad)))
+    assert not models.Order.objects.exists()
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "half \ud800", float("nan"), [{"deep": "\0"}], {"\0": 1}])
+def test_evidence_that_cannot_be_kept_is_refused_in_words(bad):
+    with pytest.raises(IntakeRefused, match="evidence"):
+        adopt_order(adoption(evidence={"file": bad}))
+    for name in ("reason", "review_cause"):
+        with pytest.raises(IntakeRefused, match=name):
+            adopt_order(adoption(state="manual_review", **{name: "a\0b"}))
+
+
+@pytest.mark.parametrize("year", [1, 1969, 2200, 9999])
+def test_a_time_that_is_none_of_an_order_is_refused(year):
+    with pytest.raises(IntakeRefused, match="no year of an order"):
+        adopt_order(adoption(attempts=[{"id": "p", "current": True, "started_at": f"{year:04}-06-01T00:00:00Z"}]))
+
+
 # -- many --------------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection
 
 from orders import models
@@ -141,6 +142,10 @@ UNMEANT = {
     "a key twice": ('{"name": "x",\n"name": "y"}', "each key once"),
     "no number": ('{"name": NaN}', "a finite number"),
     "something behind": (case() + "{}", "nothing more"),
+    "half a character": ('{"name": "\\ud800"}', "whole characters"),
+    "half a character in a key": ('{"\\udfff": 1}', "whole characters"),
+    "a state that is a list": (case(given={"order": "1", "amount": 1, "currency": "EUR", "state": []}), "is one of"),
+    "a state that is an object": (case(given={"order": "1", "amount": 1, "currency": "EUR", "state": {}}), "is one of"),
     "too deep": ('{"name": ' + "[" * 100 + "]" * 100 + "}", "levels of nesting"),
     "nothing": ("", "a JSON value"),
 }
@@ -364,6 +369,12 @@ def test_the_exit_code_tells_a_difference_from_a_file_that_cannot_be_read(capsys
     code, out, _ = play(capsys, folder)
     assert code == 2
     assert "2 cases, 1 differ, 1 unreadable" in out
+
+
+def test_a_folder_without_scenarios_is_told_and_is_no_success(tmp_path):
+    with pytest.raises(CommandError, match="no scenario is in this folder") as told:
+        call_command("scenario", str(tmp_path))
+    assert told.value.returncode == 2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from orders.scenarios.case import Case
 from orders.scenarios.database import NoDatabase, own_database
@@ -77,4 +77,7 @@ def _files(named: list[str]) -> Iterator[Path]:
     here = Path(os.environ.get("UNSTUCK_CALLED_FROM") or Path.cwd())
     for word in named:
         path = here / word if not Path(word).exists() else Path(word)
-        yield from sorted(path.glob("*.json")) if path.is_dir() else [path]
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not found:
+            raise CommandError(f"{path}: no scenario is in this folder (….json)", returncode=2)
+        yield from found
