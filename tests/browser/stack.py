@@ -28,11 +28,11 @@ from console.embedded.session import ROOT
 from tests.running import free_ports, numbered
 
 PATIENCE = 60.0  # seconds for anything that has to happen by itself
-TRIES = 3  # of a refund, a second or three apart
+TRIES = 3  # of a refund, one and three seconds apart; those a person grants wait five
 # The stand-in accepts a refund and confirms it by a notice a second or a few later.
 POLICY = (
     '{"automatic_refund_limit": {"EUR": 50000}, "retry": {"refund_payment":'
-    f' {{"max_tries": {TRIES}, "base": "PT1S", "factor": 3.0, "cap": "PT3S"}}}}}}'
+    f' {{"max_tries": {TRIES}, "base": "PT1S", "factor": 3.0, "cap": "PT5S"}}}}}}'
 )
 
 
