@@ -49,11 +49,6 @@ class EmbeddedValkey:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    @property
-    def celery_url(self) -> str:
-        """The same server as Celery's transport spells it."""
-        return f"redis+socket://{self._socket_dir}/valkey.sock?virtual_host=0" if self.url else ""
-
     def start(self) -> None:
         previous = self._lock.acquire(f"Valkey in {self.data_dir}")
         try:

@@ -134,10 +134,6 @@ class Machine:
                 return rule.event
         return None
 
-    def wishes_from(self, state: StrEnum) -> tuple[Rule, ...]:
-        """The rules of wishes in a state, for menus and diagrams."""
-        return tuple(r for r in self.rules if r.state == state and self.events[r.event].kind == EventKind.WISH)
-
     def problems(self, guards: Iterable[str], effects: Iterable[str]) -> list[str]:
         """What is wrong with the declaration, in sentences; empty for a sound table."""
         known_guards, known_effects = set(guards), set(effects)

@@ -20,8 +20,6 @@ PROVIDER_COUNTS = ("captures", "refunds", "voids")
 EFFECT_COUNTS = ("promises", "provider_effects", "calls", "keys")
 _MOVE = re.compile(r"([a-z_]+)>([a-z_]+)")
 
-Complain = Callable[[Path, str], None]
-
 
 def check_expectation(source: Source, path: Path, expect: Any, *, together: bool = False) -> None:
     """Check one `expect` object. Raises Unreadable naming the line of what cannot be read."""

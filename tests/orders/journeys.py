@@ -7,6 +7,7 @@ from typing import Any
 
 from orders.protocol.answers import Answer, AnswerKind, NamedFact
 from orders.protocol.book import Book
+from orders.protocol.delivery import Claim, claim, settle
 from orders.protocol.policy import Policies
 from orders.protocol.vocabulary import Actor, ActorKind, Role, State
 from tests.orders.model import POLICIES, Model
@@ -121,6 +122,25 @@ JOURNEYS = {
     State.DELIVERED: delivered,
     State.CANCELLED: cancelled,
 }
+
+
+def out(model: Model, effect: str, token: str = "t") -> Claim:
+    """Claim a promise and keep the call out."""
+    claimed = claim(model.snapshot, model.promise(effect).id, model.now, token=token)
+    model.write(claimed.decision)
+    return claimed
+
+
+def back(model: Model, claimed: Claim, answer: Answer, *, looked_up: bool = False) -> None:
+    """The call comes back."""
+    model.write(settle(model.snapshot, claimed.attempt, answer, model.now, looked_up=looked_up).decision)
+
+
+def exhaust(model: Model, effect: str, answer: Answer = FAILED) -> None:
+    """Fail until its tries are used."""
+    for _ in range(8):
+        model.deliver(effect, answer, found=answer if answer is UNKNOWN else None)
+        model.advance(timedelta(hours=7))
 
 
 def book(model: Model) -> Book:

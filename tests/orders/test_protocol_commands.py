@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from orders.protocol.answers import Answer
-from orders.protocol.delivery import LOOK_UP_FIRST, SEND, claim, settle
+from orders.protocol.delivery import LOOK_UP_FIRST, SEND
 from orders.protocol.vocabulary import Effect, Event, PromiseState, Result, State
 from tests.orders.journeys import (
     FAILED,
@@ -17,6 +16,8 @@ from tests.orders.journeys import (
     UNKNOWN,
     cancelling,
     clocks,
+    exhaust,
+    out,
     paid,
     paying,
     placed,
@@ -25,27 +26,8 @@ from tests.orders.journeys import (
     refunds,
     shipped,
 )
-from tests.orders.model import Model
 
 DAY = timedelta(days=1)
-
-
-def out(model: Model, effect: str, token: str = "t"):
-    """Claim a promise and keep the call out."""
-    claimed = claim(model.snapshot, model.promise(effect).id, model.now, token=token)
-    model.write(claimed.decision)
-    return claimed
-
-
-def back(model: Model, claimed, answer: Answer, *, looked_up: bool = False) -> None:
-    """The call comes back."""
-    model.write(settle(model.snapshot, claimed.attempt, answer, model.now, looked_up=looked_up).decision)
-
-
-def exhaust(model: Model, effect: str, answer: Answer = FAILED) -> None:
-    for _ in range(8):
-        model.deliver(effect, answer, found=answer if answer is UNKNOWN else None)
-        model.advance(timedelta(hours=7))
 
 
 def test_a_retry_past_key_retention_is_applied_and_looks_first() -> None:

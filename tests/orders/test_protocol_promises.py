@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from orders.protocol.answers import Answer, AnswerKind
-from orders.protocol.delivery import LOOK_UP_ONLY, claim, settle
+from orders.protocol.delivery import LOOK_UP_ONLY, claim
 from orders.protocol.vocabulary import Hold, PromiseState, State
 from tests.orders.journeys import (
     DONE,
@@ -19,10 +19,13 @@ from tests.orders.journeys import (
     TAKEN,
     TOTAL,
     UNKNOWN,
+    back,
     cancelling,
     capture,
+    exhaust,
     found,
     kinds,
+    out,
     paid,
     paying,
     placed,
@@ -32,27 +35,8 @@ from tests.orders.journeys import (
     reviewed,
     shipped,
 )
-from tests.orders.model import Model
 
 DAY = timedelta(days=1)
-
-
-def out(model: Model, effect: str, token: str = "t"):
-    """Claim a promise and keep the call out."""
-    claimed = claim(model.snapshot, model.promise(effect).id, model.now, token=token)
-    model.write(claimed.decision)
-    return claimed
-
-
-def back(model: Model, claimed, answer: Answer, *, looked_up: bool = False) -> None:
-    """The call comes back."""
-    model.write(settle(model.snapshot, claimed.attempt, answer, model.now, looked_up=looked_up).decision)
-
-
-def exhaust(model: Model, effect: str, answer: Answer = FAILED) -> None:
-    for _ in range(8):
-        model.deliver(effect, answer, found=answer if answer is UNKNOWN else None)
-        model.advance(timedelta(hours=7))
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
