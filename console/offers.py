@@ -20,10 +20,9 @@ from console import wording
 from console.diagnosis import lower, named
 from orders.protocol.snapshot import Promise, Snapshot
 from orders.protocol.vocabulary import Effect, State
-from orders.repairs import Offer
+from orders.repairs import PAYS, Offer
 
 _SUBJECTS = ("promise", "to")  # what tells two offers of one command apart
-_PAYS = frozenset({Effect.REFUND_PAYMENT, Effect.REQUEST_PAYMENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def check(offer: Offer, row: Promise | None, snapshot: Snapshot, now: datetime) 
 
 def _same_key(row: Promise, snapshot: Snapshot, now: datetime) -> Check:
     target = row.target or wording.word("owner", "provider")
-    pays = row.effect in _PAYS
+    pays = row.effect in PAYS
     if row.unknown or snapshot.policies.key_forgotten(row.first_sent_at, now):
         why = (
             _("The outcome of the last try is unknown: it may have had its effect.")

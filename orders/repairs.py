@@ -53,8 +53,7 @@ class BadRepair(ValueError):
 class Offer:
     """One repair as the page shows it: allowed, or refused with the reason and what would make it legal.
 
-    `payload` is what to submit with it; `may_pay_twice` says whether the last try's outcome is unknown, so that the
-    next one looks up first. `primary` marks the one most likely repair.
+    `payload` is what to submit with it; `primary` marks the one most likely repair.
     """
 
     command: str
@@ -66,7 +65,6 @@ class Offer:
     payload: Mapping[str, Any] = field(default_factory=dict)
     primary: bool = False
     moves_money: bool = False
-    may_pay_twice: bool = False
     leads_to: State | None = None
 
 
@@ -124,13 +122,12 @@ def _offer(
         code="" if allowed else code,
         legal_when="" if allowed else outcome.legal_when,
         payload=payload,
-        moves_money=command.moves_money and (row is None or row.effect in _MONEY),
-        may_pay_twice=row is not None and row.unknown and row.effect in _MONEY,
+        moves_money=command.moves_money and (row is None or row.effect in PAYS),
         leads_to=outcome.state if allowed and outcome.state != snapshot.order.state else None,
     )
 
 
-_MONEY = frozenset({Effect.REFUND_PAYMENT, Effect.REQUEST_PAYMENT})
+PAYS = frozenset({Effect.REFUND_PAYMENT, Effect.REQUEST_PAYMENT})  # a second time it would cost somebody money
 
 
 def _on_paper(snapshot: Snapshot, actor: Actor, now: datetime, name: str, payload: Mapping[str, Any]) -> Outcome:
@@ -139,14 +136,14 @@ def _on_paper(snapshot: Snapshot, actor: Actor, now: datetime, name: str, payloa
     event = _event_of(book, name, payload)
     order = snapshot.order
     if event is None:
-        return Outcome(
-            Result.ILLEGAL, order.id, order.state, order.state_version, "nothing_to_ask", legal_when=_SOMETHING_OUT
-        )
+        return _nothing_to_ask(snapshot)
     asked = EventInput(order.id, event, "paper", actor, _for_event(payload), reason="asked", reason_code="other")
     return decide(snapshot, asked, now).outcome
 
 
-_SOMETHING_OUT = "a payment, refund, hold or fulfilment is out and unanswered"
+def _nothing_to_ask(snapshot: Snapshot) -> Outcome:
+    order, legal_when = snapshot.order, "a payment, refund, hold or fulfilment is out and unanswered"
+    return Outcome(Result.ILLEGAL, order.id, order.state, order.state_version, "nothing_to_ask", legal_when=legal_when)
 
 
 def _mark_primary(offers: list[Offer], likely: str) -> list[Offer]:
@@ -228,10 +225,7 @@ def request(
         # a repeated click means what it meant the first time, whatever the order has become since
         event = Event(recorded.event) if recorded else _event_of(Book(snapshot, now, "request"), name, payload)
         if event is None:
-            order = snapshot.order
-            return Outcome(
-                Result.ILLEGAL, order_id, order.state, order.state_version, "nothing_to_ask", legal_when=_SOMETHING_OUT
-            )
+            return _nothing_to_ask(snapshot)
         try:
             outcome = boundary.apply(
                 order_id,
