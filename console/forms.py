@@ -13,7 +13,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from orders.protocol.repair_table import RESOLUTIONS, RepairCommand
-from orders.repairs import REASON_LIMIT, Offer
+from orders.repairs import ON_PROMISE, REASON_LIMIT, Offer
 
 _SUBJECT = ("promise", "revision", "to")
 
@@ -48,6 +48,9 @@ class RepairForm(forms.Form):
         self.command, self.choosing = command, choosing
         reasons = [(code, _(text)) for code, text in command.reason_codes]
         self.fields["reason_code"].choices = [("", _("Choose a reason")), *reasons]
+        if command.name in ON_PROMISE:
+            # without what the person saw of it, nobody could tell that the promise has changed since
+            self.fields["promise"].required = self.fields["revision"].required = True
         if command.name == "resolve_review":
             self.fields["to"] = forms.ChoiceField(
                 label=_("How to end it"),

@@ -34,7 +34,7 @@ from orders.protocol.vocabulary import (
 
 REASON_LIMIT = 5_000  # characters a person may type
 
-_ON_PROMISE = {
+ON_PROMISE = {  # commands on one promise, which is named with the revision the person saw
     "retry_effect": Event.RETRY_EFFECT,
     "hold_effect": Event.HOLD_EFFECT,
     "free_effect": Event.FREE_EFFECT,
@@ -158,8 +158,8 @@ def _mark_primary(offers: list[Offer], likely: str) -> list[Offer]:
 
 
 def _event_of(book: Book, name: str, payload: Mapping[str, Any]) -> Event | None:
-    if name in _ON_PROMISE:
-        return _ON_PROMISE[name]
+    if name in ON_PROMISE:
+        return ON_PROMISE[name]
     if name == "cancel_order":
         return Event.CANCELLATION_REQUESTED
     if name == "send_to_review":
@@ -220,7 +220,7 @@ def request(
         snapshots = store.read([order_id], [f"repair:{request_id}"])
         snapshot, now = snapshots[order_id], snapshots.now
         recorded = snapshot.recorded.get(f"repair:{request_id}")
-        if recorded is None and models.RepairRequest.objects.filter(request_id=request_id).exists():
+        if _is_of_another(request_id, order_id, name, payload):
             raise BadRepair("request_id", _ID_TAKEN)
         # a repeated click means what it meant the first time, whatever the order has become since
         event = Event(recorded.event) if recorded else _event_of(Book(snapshot, now, "request"), name, payload)
@@ -249,15 +249,23 @@ def request(
     return outcome
 
 
-_ID_TAKEN = "this request id belongs to a repair of another order"
+_ID_TAKEN = "this request id belongs to another repair"
+
+
+def _is_of_another(request_id: str, order_id: int, name: str, payload: Mapping[str, Any]) -> bool:
+    """Whether the id was used for another order, command or way out of a review: repeating that is no repetition."""
+    kept = models.RepairRequest.objects.filter(request_id=request_id).first()
+    return kept is not None and (
+        (kept.order_id, kept.command, kept.payload.get("to")) != (order_id, name, payload.get("to"))
+    )
 
 
 def _check(name: str, request_id: str, reason_code: str, reason: str, payload: Mapping[str, Any]) -> None:
     command = COMMANDS.get(name)
     if command is None:
         raise BadRepair("command", f"{name!r} is not a repair")
-    if not request_id or len(request_id) > 100:
-        raise BadRepair("request_id", "a repair needs a request id of 1 to 100 characters")
+    if not 0 < len(request_id) <= 100 or not request_id.isprintable():
+        raise BadRepair("request_id", "a repair needs a request id of 1 to 100 printable characters")
     if reason_code not in dict(command.reason_codes):
         raise BadRepair("reason_code", "choose one of the reasons offered")
     if not reason.strip():
@@ -266,7 +274,7 @@ def _check(name: str, request_id: str, reason_code: str, reason: str, payload: M
         raise BadRepair("reason", f"a reason has at most {REASON_LIMIT} characters of plain text")
     if name == "resolve_review" and payload.get("to") not in RESOLUTIONS:
         raise BadRepair("to", f"choose how to resolve it: {', '.join(RESOLUTIONS)}")
-    if name in _ON_PROMISE and not (payload.get("promise") or payload.get("effect")):
+    if name in ON_PROMISE and not (payload.get("promise") or payload.get("effect")):
         raise BadRepair("promise", "say which promise is meant")
 
 

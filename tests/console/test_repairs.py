@@ -290,7 +290,10 @@ def test_what_has_to_be_corrected_is_said_and_the_rest_stays(operator, changes, 
         {"seen_version": "nine"},
         {"seen_version": "9" * 40},
         {"revision": "-1"},
+        {"revision": ""},
         {"promise": "x" * 501},
+        {"promise": ""},
+        {"request_id": "turned \u202e"},
     ],
 )
 def test_a_form_that_lost_its_marks_gets_new_ones_and_is_looked_at_anew(operator, changes):
@@ -319,6 +322,17 @@ def test_a_request_id_of_another_order_is_refused(operator):
     assert answer.status_code == 400
     assert WHY in unescape(answer.content.decode())
     assert factories.promise(two, "refund_payment").state == "exhausted"
+
+
+def test_a_request_id_of_another_command_is_refused_and_nothing_is_claimed_done(operator):
+    order = factories.stuck_refund("1842")
+    form = filled(operator, address(order))
+    assert operator.post(address(order), form).status_code == 200
+    for command in ("send_to_review", "cancel_order", "hold_effect"):
+        answer = operator.post(address(order, command), {**form, "reason_code": "other"})
+        assert answer.status_code == 400, command
+        assert "Applied" not in text(answer) and "Already so" not in text(answer)
+    assert RepairRequest.objects.count() == 1
 
 
 def test_hostile_words_are_kept_and_escaped(operator):

@@ -56,6 +56,7 @@ def test_the_same_request_again_answers_as_recorded_and_is_kept_once() -> None:
         ({"reason": "a\x00b"}, "reason"),
         ({"reason_code": "because"}, "reason_code"),
         ({"request_id": ""}, "request_id"),
+        ({"request_id": "two\nlines"}, "request_id"),
     ],
 )
 def test_what_a_person_has_to_correct_is_named_and_nothing_is_written(changes: dict[str, str], field: str) -> None:
@@ -64,6 +65,19 @@ def test_what_a_person_has_to_correct_is_named_and_nothing_is_written(changes: d
         ask(order, **changes)
     assert refused.value.field == field
     assert models.RepairRequest.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_another_way_out_of_a_review_under_the_same_id_is_another_repair() -> None:
+    order = adopted("manual_review", captures=[{"id": "cap-1"}], reservation={"state": "held"})
+    given = {"request_id": "r-1", "actor": OLGA, "reason_code": "other", "reason": "decided", "seen_version": None}
+    repairs.request(order.pk, "resolve_review", payload={"to": "refund"}, **given)  # type: ignore[arg-type]
+    order.refresh_from_db()
+    assert order.state == "refund_pending"
+    with pytest.raises(repairs.BadRepair, match="another repair"):
+        repairs.request(order.pk, "resolve_review", payload={"to": "fulfil"}, **given)  # type: ignore[arg-type]
+    with pytest.raises(repairs.BadRepair, match="another repair"):
+        repairs.request(order.pk, "query_provider", **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.django_db(transaction=True)
