@@ -62,6 +62,7 @@ TABLE: dict[str, Access] = {
     "orders": least(Role.SUPPORT, "GET"),
     "order": least(Role.SUPPORT, "GET"),
     "order-timeline": least(Role.SUPPORT, "GET"),
+    "order-typed": least(Role.SUPPORT, "GET"),
     "repair": least(Role.SUPPORT, "GET", "POST"),  # the core decides who may do what; support may query and propose
     # notices are believed for their signature, not for a session
     "hook-provider": anyone("POST"),

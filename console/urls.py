@@ -5,19 +5,22 @@ A URL, its view module, its template folder and its test file share one noun. Ea
 """
 
 from allauth.account import views as account
-from django.urls import include, path
+from django.urls import include, path, register_converter
 
 from console.admin import site
+from console.numbers import NumberConverter
 from console.views import order, orders, queue, repairs, session
+
+register_converter(NumberConverter, "number")
 
 urlpatterns = [
     path("", queue.queue, name="queue"),
     path("queue/count/", queue.queue_count, name="queue-count"),
     path("orders/", orders.orders, name="orders"),
-    # a number may hold a slash, so the longer addresses come first
-    path("orders/<path:number>/timeline/", order.order_timeline, name="order-timeline"),
-    path("orders/<path:number>/repairs/<slug:command>/", repairs.repair, name="repair"),
-    path("orders/<path:number>/", order.order, name="order"),
+    path("orders/<number:number>/", order.order, name="order"),
+    path("orders/<number:number>/timeline/", order.order_timeline, name="order-timeline"),
+    path("orders/<number:number>/repairs/<slug:command>/", repairs.repair, name="repair"),
+    path("orders/<path:typed>/", order.order_typed, name="order-typed"),  # a slash as a person writes it
     path("healthz", session.healthz, name="healthz"),
     path("preferences/", session.preferences, name="preferences"),
     # Only what is needed of allauth: nobody signs up, and nothing is sent by mail.

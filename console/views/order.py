@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from console import answers, buyer, diagnosis, evidence, offers, statemap, story, wording
@@ -33,6 +34,11 @@ def order(request: HttpRequest, number: str) -> HttpResponse:
     """GET /orders/<number>/: everything known and owed. `kind` narrows the story."""
     reading = reads.read(found(number), _kind(request))
     return render_page(request, PAGE, FRAGMENT, context(request, reading))
+
+
+def order_typed(request: HttpRequest, typed: str) -> HttpResponse:
+    """GET /orders/a/b/: a number with a slash, as a person writes it; leads to the order's own address."""
+    return redirect("order", found(typed).number)
 
 
 def order_timeline(request: HttpRequest, number: str) -> HttpResponse:

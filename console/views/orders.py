@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -40,7 +40,7 @@ def orders(request: HttpRequest) -> HttpResponse:
 
 def address_of(number: str) -> str:
     """The address of an order's page."""
-    return f"{reverse('orders')}{quote(number, safe='')}/"
+    return reverse("order", args=[number])
 
 
 def _meant(q: str, found: keyset.Slice) -> str | None:

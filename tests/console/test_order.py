@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from django.urls import reverse
@@ -210,14 +211,45 @@ def test_an_order_that_is_not_there_is_a_page_of_the_product(operator, number):
         assert "Nothing is here" in text(answer)
 
 
-@pytest.mark.parametrize("number", ["a/b", "#1842?x=1&y", "50%", "ü €", "a b", "<b>&\"'", "timeline", "..x", "repairs"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("a/b", "#1842?x=1&y", "50%", "50%2Fb", "%41", "ü €", "a b", "<b>&\"'", "timeline", "..x", "repairs"),
+        *(
+            ".",
+            "..",
+            "...",
+            "a/..",
+            "a/../b",
+            "/lead",
+            "tail/",
+            "a//b",
+            "a/timeline",
+            "a/repairs/retry_effect",
+            "\\..\\",
+        ),
+    ],
+)
 def test_any_number_has_a_page_and_links_that_lead_back(operator, number):
     factories.stuck_refund(number)
+    factories.paid("a")  # whose addresses are beginnings of others
     html = page(operator, number).content.decode()
     href = unescape(re.search(r'href="([^"]*/repairs/retry_effect/[^"]*)"', html)[1])
     answer = operator.get(href)
     assert answer.status_code == 200 and "Try again" in text(answer)
+    assert f"#{number}" in unescape(answer.content.decode())
     assert operator.get(f"{reverse('order-timeline', args=[number])}?kind=tries").status_code == 200
+    for address in (href, reverse("order", args=[number])):
+        parts = urlsplit(address).path.split("/")
+        assert not {".", ".."} & {unquote(part) for part in parts}  # a browser would walk them
+        assert "" not in parts[1:-1]
+
+
+def test_a_number_typed_with_its_slash_leads_to_its_page(operator):
+    factories.paid("2026/03/7")
+    answer = operator.get("/orders/2026/03/7/?kind=tries")
+    assert (answer.status_code, answer["Location"]) == (302, reverse("order", args=["2026/03/7"]))
+    assert operator.get("/orders/2026/03/8/").status_code == 404
 
 
 def test_hostile_text_stays_text(operator):

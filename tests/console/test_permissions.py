@@ -15,7 +15,7 @@ from orders.protocol.vocabulary import ActorKind, Role
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # For a path converter without a sample here the test says so: add one when a page brings a new one.
-SAMPLES = {"number": "1842", "command": "retry_effect", "int": "1", "str": "x", "slug": "x"}
+SAMPLES = {"number": "1842", "typed": "2026/1842", "command": "retry_effect", "int": "1", "str": "x", "slug": "x"}
 
 
 def addresses() -> dict[str, str]:
