@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from console.embedded.errors import AlreadyRunning
+from console.embedded.errors import AlreadyRunning, usable
 
 
 def lock_path(data_dir: Path) -> Path:
@@ -29,8 +29,9 @@ class FolderLock:
 
     def acquire(self, what: str) -> dict[str, Any]:
         """Take the lock or raise AlreadyRunning; returns what the previous owner wrote, to clean up after a kill."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        with usable(self.path):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,7 +72,7 @@ def running(data_dir: Path | str, wait: float = 0.0) -> dict[str, Any] | None:
 def _held(path: Path) -> dict[str, Any] | None:
     try:
         fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
+    except OSError:  # not there, or not ours to look at
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

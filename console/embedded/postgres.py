@@ -186,6 +186,8 @@ class EmbeddedPostgres:
             return
         found = version_file.read_text(errors="replace").strip()[:20]
         ours = major_version(self._bin)
+        if not found.replace(".", "").isdigit():
+            raise ForeignData(f"{version_file} names no version of PostgreSQL: {found!r}; it was left untouched")
         if found != ours:
             raise ForeignData(
                 f"{self.cluster} was made by PostgreSQL {found}, and this is PostgreSQL {ours}. It was left untouched: "

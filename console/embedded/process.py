@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from console.embedded.errors import EmbeddedError
+from console.embedded.errors import EmbeddedError, usable
 
 SOCKET_PREFIX = "unstuck-"
 # sun_path of a Unix socket holds 107 bytes; the longest name below the folder is ".s.PGSQL.5432.lock".
@@ -60,8 +60,10 @@ def start(
 
     Ctrl-C reaches a whole foreground group at once; a session of its own lets the supervisor stop things in order.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with usable(log):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        output = log.open("ab")
+    with output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

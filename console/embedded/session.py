@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from console.embedded.errors import EmbeddedError, usable
 from console.embedded.lock import running
 from console.embedded.postgres import EmbeddedPostgres
 from console.embedded.template import copy_template, migrate
@@ -72,24 +73,37 @@ def joined(data_dir: Path) -> str:
 
 
 def local_environment(home: Path) -> dict[str, str]:
-    """The secrets and addresses of this checkout's own installation, made once and kept readable by us alone."""
+    """The secrets and addresses of this checkout's own installation, made once and kept readable by us alone.
+
+    A file that cannot be read is left for its owner: new secrets would end every session and every signature.
+    """
     path = home / "environment.json"
-    try:
-        known = json.loads(path.read_text())
-        if isinstance(known, dict):
-            return {str(name): str(value) for name, value in known.items()}
-    except (OSError, ValueError):
-        pass
-    return keep_environment(home, new_secrets())
+    known: object = {}
+    if path.exists():
+        with usable(path):
+            text = path.read_bytes()
+        try:
+            known = json.loads(text)
+        except ValueError:
+            known = None
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise EmbeddedError(
+            f"{path} is no JSON object of texts; it was left untouched. Mend it, or remove it to have new secrets made"
+        )
+    missing = new_secrets().keys() - known.keys()
+    if not missing:
+        return known
+    return keep_environment(home, {**new_secrets(), **known})
 
 
 def keep_environment(home: Path, values: dict[str, str]) -> dict[str, str]:
     """Write `values` where later commands find them, complete or not at all."""
-    home.mkdir(parents=True, exist_ok=True)
     fresh = home / "environment.json.new"
-    fresh.touch(mode=0o600)
-    fresh.write_text(json.dumps(values, indent=2))
-    fresh.replace(home / "environment.json")
+    with usable(home):
+        home.mkdir(parents=True, exist_ok=True)
+        fresh.touch(mode=0o600)
+        fresh.write_text(json.dumps(values, indent=2))
+        fresh.replace(home / "environment.json")
     return values
 
 

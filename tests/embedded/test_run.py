@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from console.embedded.session import ROOT, throw_away_folder
+from console.embedded import EmbeddedError
+from console.embedded.session import ROOT, local_environment, throw_away_folder
 from console.embedded.template import fingerprint
 
 RUN = str(ROOT / "run")
@@ -99,6 +100,43 @@ def test_a_folder_of_another_version_ends_the_command_with_a_message(tmp_path):
     assert done.returncode == 5
     assert "made by PostgreSQL 9.6" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["demo", "--port", "0"], ["invariants"]])
+def test_a_folder_that_cannot_be_used_is_named(command, tmp_path):
+    (tmp_path / "in the way").write_text("mine")
+    for home in (tmp_path / "in the way", Path("/proc/nothing/of/ours")):
+        done = call(RUN, *command, UNSTUCK_HOME=str(home))
+        assert done.returncode == 3
+        assert done.stderr.startswith(f"error: {home}") or str(home.parents[-3]) in done.stderr
+        assert "cannot be used: " in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "in the way").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["{broken", "[]", '{"SECRET_KEY": null}', "\xff"])
+def test_secrets_that_cannot_be_read_are_left_untouched(text, tmp_path):
+    kept = tmp_path / "environment.json"
+    kept.write_bytes(text.encode("latin-1"))
+    with pytest.raises(EmbeddedError, match="left untouched"):
+        local_environment(tmp_path)
+    assert kept.read_bytes() == text.encode("latin-1")
+
+
+def test_a_secret_that_is_missing_is_added_and_the_others_stay(tmp_path):
+    made = local_environment(tmp_path)
+    assert local_environment(tmp_path) == made
+    (tmp_path / "environment.json").write_text('{"SECRET_KEY": "mine", "UNSTUCK_DEMO_PASSWORD": "known"}')
+    mended = local_environment(tmp_path)
+    assert (mended["SECRET_KEY"], mended["UNSTUCK_DEMO_PASSWORD"]) == ("mine", "known")
+    assert len(mended["UNSTUCK_WEBHOOK_SECRETS"]) == 64 and local_environment(tmp_path) == mended
+
+
+@pytest.mark.parametrize("version", ["", "garbage"])
+def test_a_version_that_is_none_is_said_so(version, tmp_path):
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").write_text(version)
+    done = call(*AROUND, "--", "true", UNSTUCK_HOME=str(tmp_path))
+    assert (done.returncode, "names no version" in done.stderr) == (5, True)
 
 
 def test_sigterm_is_handed_on_and_the_servers_go(tmp_path):
