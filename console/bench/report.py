@@ -40,6 +40,7 @@ class Finding:
 
     name: str
     title: str
+    busy: float = 0.0  # what other work took of the machine just before or after, the larger; from 0 to 1
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     goals: list[Goal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -63,14 +64,13 @@ def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[s
 
 
 def machine() -> dict[str, Any]:
-    """Where the figures come from: processor, how busy it is with other work, and what decides about durability."""
+    """Where the figures come from: processor, Python, PostgreSQL and the settings that decide about durability."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [list(SETTINGS)])
         settings = dict(cursor.fetchall())
     return {
         "cores": os.cpu_count(),
         "processor": _processor(),
-        "busy": round(busy(), 2),
         "python": platform.python_version(),
         "postgresql": settings.pop("server_version"),
         **settings,
@@ -84,6 +84,7 @@ def as_json(facts: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, 
         "benchmarks": {
             found.name: {
                 "title": found.title,
+                "busy": round(found.busy, 2),
                 "tables": found.tables,
                 "goals": [{**asdict(goal), "met": goal.met} for goal in found.goals],
                 "notes": found.notes,
@@ -97,12 +98,12 @@ def as_json(facts: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, 
 def as_text(facts: Mapping[str, Any], findings: Sequence[Finding]) -> str:
     """Everything, for a person."""
     parts = ["machine    " + ", ".join(f"{name} {value}" for name, value in facts.items())]
-    if facts.get("busy", 0) > QUIET:
-        parts.append(
-            f"           other work took {facts['busy']:.0%} of it before anything began; ratios of clients suffer"
-        )
     for found in findings:
         parts.append(f"\n== {found.name}: {found.title}")
+        if found.busy > QUIET:
+            parts.append(
+                f"   other work took {found.busy:.0%} of the machine beside it; ratios of several clients suffer"
+            )
         for title, rows in found.tables.items():
             parts += [f"\n{title}", *_grid(rows)]
         parts += ["", *_grid([_goal_row(goal) for goal in found.goals])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -74,14 +75,20 @@ class Command(BaseCommand):
             self._say(f"taking in the other {orders - small:,} …")
             data.fill(small, orders)
             self._say("measuring the list …")
-            findings.append(queue_list.run(orders, plans, small))
+            findings.append(self._watched(lambda: queue_list.run(orders, plans, small)))
         else:
             self._say(f"taking in {orders:,} orders …")
             data.fill(0, orders)
         if "transition" in wanted:
             self._say("measuring a transition …")
-            findings.append(transition.run(orders))
+            findings.append(self._watched(lambda: transition.run(orders)))
         return findings
+
+    def _watched(self, measure: Callable[[], report.Finding]) -> report.Finding:
+        before = report.busy()
+        found = measure()
+        found.busy = max(before, report.busy())
+        return found
 
     def _say(self, words: str) -> None:
         self.stderr.write(words)
