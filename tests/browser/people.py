@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe" / "axe.min.js").read_text()
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -32,8 +32,13 @@ class Troubles:
     def watch(self, tab: Page) -> None:
         tab.on("pageerror", lambda error: self.seen.append(f"script: {error}"))
         tab.on("console", self._console)
-        tab.on("requestfailed", lambda request: self.seen.append(f"{request.url}: {request.failure}"))
+        tab.on("requestfailed", self._failed)
         tab.on("response", lambda answer: answer.status >= 500 and self.seen.append(f"{answer.url}: {answer.status}"))
+
+    def _failed(self, request: Request) -> None:
+        # the browser itself lets go of what is under way when somebody clicks on: a second click, a page left mid-poll
+        if request.failure != "net::ERR_ABORTED":
+            self.seen.append(f"{request.url}: {request.failure}")
 
     def _console(self, said: ConsoleMessage) -> None:
         if not any(said.text.startswith(f"{_ANSWERED}{status} ") for status in self.meant):

@@ -179,6 +179,7 @@ def test_the_whole_story_by_keyboard(stack: Stack, people: People) -> None:
     keys.type(people.password)
     keys.press("Enter")
     expect(tab.locator("#queue")).to_be_visible()
+    tab.wait_for_load_state()  # keys mean something once the page's script has run
     keys.press("/")
     keys.type(f"mara+{KEYS}@example.test")
     keys.press("Enter")
@@ -189,6 +190,7 @@ def test_the_whole_story_by_keyboard(stack: Stack, people: People) -> None:
     expect(tab.get_by_role("link", name=f"#{KEYS}")).to_be_focused()
     keys.press("o")
     expect(tab).to_have_url(f"{stack.url}/orders/{KEYS}/")
+    tab.wait_for_load_state()
     tab_to(tab, tab.locator("#repairs").get_by_role("link", name=AGAIN))
     keys.press("Enter")
     question = tab.get_by_role("dialog")
