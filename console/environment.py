@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -18,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+_HOST = re.compile(r"\*|\.?[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]")
 
 
 class Environment:
@@ -79,11 +81,26 @@ class Environment:
         return value
 
     def words(self, name: str, default: list[str]) -> list[str]:
-        """A comma separated list; empty parts are dropped, order is kept."""
-        value = self.values.get(name)
-        if value is None:
-            return default
-        return [word.strip() for word in value.split(",") if word.strip()]
+        """A comma separated list; empty parts are dropped, order is kept. Without any word it counts as missing."""
+        value = self.values.get(name, "")
+        return [word.strip() for word in value.split(",") if word.strip()] or default
+
+    def secrets(self, name: str, default: list[str], *, least: int) -> list[str]:
+        """A comma separated list of secrets, each as `secret` reads one."""
+        return [_secret(name, word, least) for word in self.words(name, default)]
+
+    def secret(self, name: str, default: str, *, least: int) -> str:
+        """At least `least` printable ASCII characters without spaces. The message does not repeat it."""
+        value = self.text(name, default)
+        return _secret(name, value, least) if value else value
+
+    def hosts(self, name: str, default: list[str]) -> list[str]:
+        """A comma separated list of host names as Django's ALLOWED_HOSTS has them: no scheme, no port."""
+        found = self.words(name, default)
+        for host in found:
+            if not _HOST.fullmatch(host):
+                raise ImproperlyConfigured(f"{name}: {host!r} is no host name (expected like unstuck.example.test)")
+        return found
 
     def object(self, name: str) -> dict[str, Any]:
         """A JSON object, empty when the variable is missing."""
@@ -105,6 +122,15 @@ class Environment:
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ImproperlyConfigured(f"{name} must be an http:// or https:// address with a host")
         return value.rstrip("/")
+
+    def listener(self, name: str, default: str) -> str:
+        """Where a server listens: host:port, or unix: and a path."""
+        value = self.text(name, default)
+        host, _, port = value.rpartition(":")
+        known = bool(_HOST.fullmatch(host)) and port.isascii() and port.isdigit() and int(port) < 2**16
+        if not known and not re.fullmatch(r"unix:.+", value):
+            raise ImproperlyConfigured(f"{name}={value!r} is no place to listen (expected like 127.0.0.1:8000)")
+        return value
 
     def postgresql(self, name: str) -> dict[str, Any]:
         """A libpq URL as an entry of DATABASES. libpq itself parses it: sockets and options mean what they mean there.
@@ -165,6 +191,12 @@ def broker_url(redis_url: str) -> str:
     if parts.password or query.get("password"):
         options += f"&password={quote(unquote(parts.password or query['password'][-1]), safe='')}"
     return f"redis+socket://{parts.path}?{options}"
+
+
+def _secret(name: str, value: str, least: int) -> str:
+    if len(value) < least or not (value.isascii() and value.isprintable()) or " " in value:
+        raise ImproperlyConfigured(f"{name}: expected at least {least} printable characters without spaces")
+    return value
 
 
 def _split(name: str, url: str) -> Any:

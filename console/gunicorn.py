@@ -5,10 +5,13 @@ WEB_CONCURRENCY (processes), WEB_THREADS and WEB_BIND change it without a file.
 
 import os
 
-bind = os.environ.get("WEB_BIND", "127.0.0.1:8000")
+from console.environment import Environment
+
+env = Environment()
+bind = env.listener("WEB_BIND", "127.0.0.1:8000")
 worker_class = "gthread"
-workers = int(os.environ.get("WEB_CONCURRENCY", "1"))
-threads = int(os.environ.get("WEB_THREADS", "8"))
+workers = env.number("WEB_CONCURRENCY", 1, least=1, most=1000)
+threads = env.number("WEB_THREADS", 8, least=1, most=1000)
 # Longer than the slowest page the statement time-out allows; a worker silent for longer is replaced.
 timeout = 60
 graceful_timeout = 20

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from console.environment import Environment, broker_url
 from console.logs import configuration as log_configuration
@@ -26,13 +27,15 @@ SECRET_KEY = env.text(
     "for-development-and-tests-only-never-in-production-0123456789" if _FOR_PLAY else None,
     meaning="it signs sessions and forms; give at least 50 random characters",
 )
+if len(SECRET_KEY) < 50 and not _FOR_PLAY:
+    raise ImproperlyConfigured("SECRET_KEY is too short: it signs sessions and forms; give at least 50 characters")
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS", [])
 
 # --- Where people and other systems reach us -------------------------------------------------------------------------
 UNSTUCK_PUBLIC_URL = env.address("UNSTUCK_PUBLIC_URL", "http://127.0.0.1:8000")
 _public = urlsplit(UNSTUCK_PUBLIC_URL)
 _HTTPS = _public.scheme == "https"
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", [_public.hostname or ""])
+ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", [_public.hostname or ""])
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc.rpartition('@')[2]}"]
 
 # --- The two servers behind us ---------------------------------------------------------------------------------------
@@ -84,8 +87,9 @@ UNSTUCK_WAREHOUSES = {
     }
 }
 # Newest first: the first one signs, all of them verify. None = no notice is believed.
-UNSTUCK_WEBHOOK_SECRETS = env.words("UNSTUCK_WEBHOOK_SECRETS", ["webhook-secret-of-tests"] if _FOR_PLAY else [])
-UNSTUCK_API_TOKEN = env.text("UNSTUCK_API_TOKEN", "")  # of the storefront; without one its door stays shut
+_webhook_secrets = ["webhook-secret-of-tests"] if _FOR_PLAY else []
+UNSTUCK_WEBHOOK_SECRETS = env.secrets("UNSTUCK_WEBHOOK_SECRETS", _webhook_secrets, least=16)
+UNSTUCK_API_TOKEN = env.secret("UNSTUCK_API_TOKEN", "", least=16)  # of the storefront; without one its door stays shut
 UNSTUCK_REQUIRE_TOTP = env.flag("UNSTUCK_REQUIRE_TOTP", False)  # operators and above must have one before they act
 UNSTUCK_IDLE_MINUTES = env.number("UNSTUCK_IDLE_MINUTES", 60, least=1)  # sign in again after so long without a click
 UNSTUCK_SESSION_HOURS = env.number("UNSTUCK_SESSION_HOURS", 12, least=1)  # and after so long in any case

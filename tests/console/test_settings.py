@@ -21,7 +21,7 @@ def settings_in_a_new_process(**changes: str | None) -> subprocess.CompletedProc
         "DATABASE_URL": "postgresql://u:hunter2@db.example.test/shop",
         "REDIS_URL": "redis://cache.example.test:6379/0",
         "SECRET_KEY": "k" * 50,
-        "UNSTUCK_WEBHOOK_SECRETS": "new,old",
+        "UNSTUCK_WEBHOOK_SECRETS": f"{'n' * 16},{'o' * 16}",
     }
     environment.update({name: value for name, value in changes.items() if value is not None})
     for name in [name for name, value in changes.items() if value is None]:
@@ -71,6 +71,13 @@ def test_debug_needs_no_secret_key():
         ("UNSTUCK_IDLE_MINUTES", "0", "UNSTUCK_IDLE_MINUTES=0 is out of range"),
         ("UNSTUCK_IDLE_MINUTES", "soon", "UNSTUCK_IDLE_MINUTES='soon' is not a whole number"),
         ("UNSTUCK_LOG_STYLE", "xml", "UNSTUCK_LOG_STYLE='xml' is not known; known are json, plain"),
+        ("SECRET_KEY", "hunter2", "SECRET_KEY is too short"),
+        ("UNSTUCK_WEBHOOK_SECRETS", "hunter2", "UNSTUCK_WEBHOOK_SECRETS: expected at least 16 printable characters"),
+        ("UNSTUCK_WEBHOOK_SECRETS", f"{'n' * 16},hunter2", "UNSTUCK_WEBHOOK_SECRETS: expected at least 16"),
+        ("UNSTUCK_API_TOKEN", "hunter2 hunter2 hunter2", "UNSTUCK_API_TOKEN: expected at least 16 printable"),
+        ("UNSTUCK_API_TOKEN", "hunter2-hunter2-ü", "UNSTUCK_API_TOKEN: expected at least 16 printable"),
+        ("ALLOWED_HOSTS", "https://shop.example.test", "ALLOWED_HOSTS: 'https://shop.example.test' is no host name"),
+        ("ALLOWED_HOSTS", "shop.example.test:443", "ALLOWED_HOSTS: 'shop.example.test:443' is no host name"),
         ("UNSTUCK_TIME_ZONE", "Mars/Olympus", "UNSTUCK_TIME_ZONE='Mars/Olympus' is no time zone"),
     ],
 )
@@ -79,6 +86,61 @@ def test_a_bad_value_names_itself_and_tells_no_secret(name, value, words):
     assert done.returncode != 0
     assert words in done.stderr.splitlines()[-1]
     assert "hunter2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WEB_THREADS", "many", "WEB_THREADS='many' is not a whole number"),
+        ("WEB_THREADS", "0", "WEB_THREADS=0 is out of range"),
+        ("WEB_BIND", "everywhere", "WEB_BIND='everywhere' is no place to listen"),
+        ("WEB_BIND", "127.0.0.1:99999", "WEB_BIND='127.0.0.1:99999' is no place to listen"),
+    ],
+)
+def test_the_web_server_names_what_it_cannot_use(name, value, words):
+    environment = {"PATH": os.environ["PATH"], name: value}
+    command = [sys.executable, "-m", "gunicorn", "-c", "python:console.gunicorn", "console.wsgi"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1:8000", "0.0.0.0:80", "[::]:80", "localhost:0", "unix:/run/unstuck.sock"])
+def test_places_to_listen(value):
+    assert Environment({"WEB_BIND": value}).listener("WEB_BIND", "") == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"UNSTUCK_IDLE_MINUTES": "soon"}, 2, "error: UNSTUCK_IDLE_MINUTES='soon' is not a whole number"),
+        ({"SECRET_KEY": ""}, 2, "error: SECRET_KEY is not set"),
+        ({"DATABASE_URL": "postgresql:///x?host=/nowhere"}, 3, "error: the database failed: connection"),
+    ],
+)
+@pytest.mark.parametrize("command", [["invariants"], ["relay", "--once"], ["migrate"]])
+def test_a_command_tells_what_is_wrong_around_it_in_one_line(command, changes, code, words):
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DATABASE_URL": "postgresql:///x?host=/nowhere",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "SECRET_KEY": "k" * 50,
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT,
+        env={**environment, **changes},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code
+    assert done.stderr.startswith(words) and "Traceback" not in done.stderr
+
+
+def test_an_empty_value_counts_as_missing():
+    empty = {"ALLOWED_HOSTS": "", "UNSTUCK_API_TOKEN": " ", "UNSTUCK_IDLE_MINUTES": "", "DEBUG": ""}
+    done = settings_in_a_new_process(UNSTUCK_PUBLIC_URL="https://unstuck.example.test", **empty)
+    assert done.stdout.strip() == "False ['unstuck.example.test'] True 31536000", done.stderr
 
 
 def test_libpq_reads_the_database_url():
