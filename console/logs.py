@@ -6,6 +6,7 @@ logs still passes fields, never whole requests or payloads.
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -15,6 +16,28 @@ _SECRET = re.compile(
     r"secret|passw|token|authorization|cookie|api_?key|signature|database_url|redis_url", re.IGNORECASE
 )
 _CREDENTIALS = re.compile(r"(\w+://[^\s:/@]*):[^\s@/]+@")  # the password in scheme://user:password@host
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # a tab and a line's end may stay
+
+
+def expected_refusal(record: logging.LogRecord) -> bool:
+    """A filter that keeps every record, and takes the traceback off those of requests that were refused (4xx).
+
+    They were answered as meant. A traceback in a log is then always a defect, and somebody who types nonsense does not
+    bury one.
+    """
+    if getattr(record, "status_code", 500) < 500:
+        record.exc_info = None
+    return True
+
+
+def one_line(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """A structlog processor for people's terminals: what was sent to us cannot steer one, nor pose as another line."""
+    for key, value in event.items():
+        if isinstance(value, str) and key != "exception":
+            event[key] = _CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", value.replace("\n", "\\n"))
+    return event
 
 
 def blank_secrets(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +67,8 @@ def configuration(style: str, level: str) -> dict[str, Any]:
         # A traceback becomes text first, so that a password in its message is blanked as well.
         last = [structlog.processors.format_exc_info, blank_secrets, structlog.processors.JSONRenderer(default=str)]
     else:
-        last = [structlog.processors.format_exc_info, blank_secrets, structlog.dev.ConsoleRenderer(colors=False)]
+        show = structlog.dev.ConsoleRenderer(colors=False)
+        last = [structlog.processors.format_exc_info, blank_secrets, one_line, show]
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -55,7 +79,8 @@ def configuration(style: str, level: str) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "filters": {"expected": {"()": lambda: expected_refusal}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["expected"]}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # Django's own handlers (mail to admins, its console) would write the same line twice.

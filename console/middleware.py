@@ -30,6 +30,8 @@ class ResponseHeaders:
             response["Cache-Control"] = "no-store"
         response["Permissions-Policy"] = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
         response["Cross-Origin-Resource-Policy"] = "same-origin"
+        if request.method == "HEAD" and not response.streaming:
+            response.content = b""  # the length of what GET would send stays; the server warns of a body
         return response
 
 

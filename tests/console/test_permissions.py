@@ -5,10 +5,11 @@ import re
 import pytest
 from django.contrib.auth.models import Group
 from django.http import HttpResponse
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import path
 
 from console import urls
+from console.middleware import ResponseHeaders
 from console.permissions import NAMESPACES, TABLE, access_for, check_every_url, every_url
 from console.roles import actor_of, role_of
 from orders.protocol.vocabulary import ActorKind, Role
@@ -118,6 +119,12 @@ def test_a_revoked_role_and_a_deactivated_account_end_at_once(signed_in, account
 def test_head_is_as_free_as_get(db):
     assert Client().head("/healthz").status_code == 200
     assert Client().options("/healthz").status_code == 405
+
+
+def test_head_sends_no_body_and_the_length_of_what_get_would_send():
+    whole = HttpResponse("long", headers={"Content-Length": "4"})
+    answer = ResponseHeaders(lambda request: whole)(RequestFactory().head("/"))
+    assert (answer.content, answer["Content-Length"]) == (b"", "4")
 
 
 @pytest.mark.parametrize("role", list(Role))
