@@ -18,7 +18,7 @@ from console.embedded import EmbeddedError, EmbeddedPostgres, EmbeddedValkey, pr
 from console.embedded.session import ROOT, keep_environment
 
 # A shop of a few thousand orders; every server process that has touched the buffers counts them as its own memory.
-SMALL = {"shared_buffers": "24MB"}
+SMALL = {"shared_buffers": "24MB", "io_method": "sync"}
 # What Celery writes after a task that only the beat sends.
 BEAT_WORK = re.compile(rb"orders\.tasks\.fire_timers\[[^\]]+\] succeeded")
 ACCOUNTS = ("support", "operator", "manager", "admin")
