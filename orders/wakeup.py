@@ -19,7 +19,7 @@ from django.conf import settings
 LOOK = "orders.tasks.look"
 EXPIRES = 60  # seconds
 ENOUGH = 20  # messages that wait already: one more says nothing new
-PAUSE = 0.05  # seconds between two messages: sent back to back, they cost a busy process a third of its time
+PAUSE = 0.1  # seconds between two messages: sent back to back, they cost a busy process a third of its time
 _log = logging.getLogger(__name__)
 
 
