@@ -9,7 +9,7 @@ from console.environment import Environment
 
 env = Environment()
 bind = env.listener("WEB_BIND", "127.0.0.1:8000")
-worker_class = "gthread"
+worker_class = "console.web.BoundedThreads"
 workers = env.number("WEB_CONCURRENCY", 1, least=1, most=1000)
 threads = env.number("WEB_THREADS", 8, least=1, most=1000)
 # Longer than the slowest page the statement time-out allows; a worker silent for longer is replaced.

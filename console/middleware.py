@@ -8,11 +8,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import logout
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.utils import timezone
 
 from console.permissions import access_for
 from console.preferences import zone_of
+from console.views import errors
 
 Respond = Callable[[HttpRequest], HttpResponse]
 _TOUCH_SECONDS = 60  # a session is written at most this often for being used
@@ -33,6 +34,29 @@ class ResponseHeaders:
         if request.method == "HEAD" and not response.streaming:
             response.content = b""  # the length of what GET would send stays; the server warns of a body
         return response
+
+
+class WholeForms:
+    """Refuses a form whose end never arrived: what the connection lost is never taken for left empty, or for shorter.
+
+    Before the form's token is looked at, which reads the form. The doors for other systems check this themselves.
+    """
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        told = request.META.get("CONTENT_LENGTH") or "0"
+        if getattr(view, "csrf_exempt", False) or not told.isdigit() or not int(told):
+            return None
+        try:
+            arrived = len(request.body)
+        except UnreadablePostError:
+            arrived = 0
+        return None if arrived == int(told) else errors.cut_off(request)
 
 
 class SessionLimits:

@@ -80,11 +80,14 @@ def _body(request: HttpRequest) -> bytes:
     if not length.isdigit() or int(length) > LARGEST:
         raise _Refused(413, "too_large", f"a request has at most {LARGEST} bytes")
     try:
-        return request.body
+        body = request.body
     except RequestDataTooBig:
         raise _Refused(413, "too_large", f"a request has at most {LARGEST} bytes") from None
     except UnreadablePostError:
         raise _Refused(400, "unreadable", "the request ended too early") from None
+    if len(body) < int(length):
+        raise _Refused(400, "unreadable", "the request ended too early")
+    return body
 
 
 # -- notices -----------------------------------------------------------------------------------------------------------

@@ -49,6 +49,16 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     )
 
 
+def cut_off(request: HttpRequest) -> HttpResponse:
+    """400 for a form whose end did not arrive."""
+    return error_page(
+        request,
+        400,
+        _("The form did not arrive whole"),
+        _("The connection broke while it was sent. Nothing was changed. Go back and send it again."),
+    )
+
+
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """403 for a signed-in person whose role does not allow this."""
     ours = str(exception) if isinstance(exception, PermissionDenied) else ""
