@@ -47,7 +47,8 @@ class NewAccountForm(RoleMixin, AdminUserCreationForm):
 class AccountForm(RoleMixin, UserChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["role"].initial = next((g.name for g in self.instance.groups.all() if g.name in GROUPS), "")
+        if "role" in self.fields:  # not on one's own account
+            self.fields["role"].initial = next((g.name for g in self.instance.groups.all() if g.name in GROUPS), "")
 
 
 class AccountAdmin(UserAdmin):
@@ -89,8 +90,15 @@ class AccountAdmin(UserAdmin):
         accounts = super().get_queryset(request).prefetch_related("groups")
         return accounts if request.user.is_superuser else accounts.filter(is_superuser=False)
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Nobody takes their own role or account away: the last admin would leave an installation without any."""
+        own = obj is not None and obj.pk == request.user.pk
+        return (*self.readonly_fields, "role", "is_active") if own else self.readonly_fields
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
+        if "role" not in form.cleaned_data:
+            return
         form.instance.groups.remove(*Group.objects.filter(name__in=GROUPS))
         if form.cleaned_data.get("role"):
             form.instance.groups.add(Group.objects.get(name=form.cleaned_data["role"]))

@@ -183,6 +183,16 @@ def test_an_admin_gives_a_role_and_cannot_delete_or_see_superusers(signed_in, ac
     assert client.post(f"/admin/auth/user/{newcomer.pk}/change/", {"role": "root"}).status_code == 200
 
 
+def test_an_admin_cannot_lock_themselves_out_nor_raise_themselves(signed_in, django_user_model):
+    client = signed_in("admin")
+    me = django_user_model.objects.get(username="admin")
+    sent = {"username": "admin", "first_name": "Ada", "role": "", "is_superuser": "on", "is_staff": "on"}
+    assert client.post(f"/admin/auth/user/{me.pk}/change/", sent).status_code == 302
+    me = django_user_model.objects.get(pk=me.pk)
+    assert (role_of(me), me.is_active, me.first_name) == (Role.ADMIN, True, "Ada")
+    assert (me.is_superuser, me.is_staff) == (False, False)
+
+
 def test_an_admin_makes_an_account(signed_in, django_user_model):
     answer = signed_in("admin").post(
         "/admin/auth/user/add/",
